@@ -54,8 +54,8 @@ mutants:
 	@scripts/need.sh build test
 	@nice scripts/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(JOBS),--jobs $(JOBS))
 
-bench: need-build
-	@scripts/need.sh bench
+bench:
+	@scripts/need.sh build test bench
 	@scripts/bench.sh $(BENCH)
 
 torture: $(if $(SUITE),,test-all)
@@ -92,4 +92,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants build-engines
+	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants build-engines build-bench

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Benches: measured in rounds that alternate with what they are compared to, reported as ratios,
- * because the machines are noisy. A goal that is missed is said, never hidden. */
+/* Benches: measured in rounds that alternate with what they are compared to, and reported as ratios, because the
+ * machines are noisy. A missed goal is reported, never hidden. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -12,7 +12,7 @@
 #include "cli/bench/measure.h"
 
 struct bench {
-    const char *folder; /* a temporary one; gone at the end */
+    const char *folder; /* temporary; removed at the end */
     double scale;       /* 1 usually; smaller: quick and rough */
     bool json;
 };
@@ -25,18 +25,18 @@ int bench_missed(void);
 
 /* Opens a client on "file:FOLDER/NAME" or "mem:NAME"; ends the program if it cannot. */
 #define BENCH_URL 4200
-/* The same for what rota bench measures too; URL is where its URL is kept. */
+/* The same for what rota bench also measures; its URL is kept in URL. */
 struct rt_bench bench_place(const struct bench *b, const char *scheme, const char *name, char *url);
-/* Ends the program unless CODE, of one of those, is 0: it has said why. */
+/* Ends the program unless CODE, from one of those, is 0: they have said why. */
 void bench_done(int code);
 struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
                         const struct rota_options *opts);
 
-/* Pairs per second of R with so many asks in flight on as many names (flight.c). */
+/* Pairs per second of R with this many asks in flight on as many names (flight.c). */
 #define BENCH_FLIGHT 64
 double bench_flight(struct rota *r, int at_once, int pairs);
 
-/* Pairs per second of so many threads of R, each on a lock of its own (threads.c). */
+/* Pairs per second of THREADS threads of R, each on a lock of its own (threads.c). */
 double bench_distinct(struct rota *r, int threads, double seconds);
 
 double bench_cpu_us(void);           /* of this process, so far */
@@ -52,7 +52,7 @@ struct beside {
 };
 
 struct beside_text {
-    const char *ours, *theirs, *ratio, *unit; /* ours NULL: it was said before */
+    const char *ours, *theirs, *ratio, *unit; /* ours NULL: already reported */
     double goal;                              /* of the ratio, ours / theirs; 0: none */
     bool at_least;
 };
@@ -60,7 +60,7 @@ struct beside_text {
 /* THEIRS 0: there is nobody to compare with. */
 void beside_add(struct beside *s, double ours, double theirs);
 void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text);
-/* WHO, whom we compare with, is not here. */
+/* WHO, with whom we compare, is not here. */
 void bench_skipped(const struct bench *b, const char *who);
 
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
@@ -91,7 +91,7 @@ void bench_redlock_flight(const struct bench *b);
 void bench_redlock_peers(const struct bench *b);
 void bench_redlock_stop(void); /* also if they were not started */
 
-/* On an etcd of ours, against Go's clients where there is Go (etcd.c). */
+/* On an etcd of ours, against Go's clients if there is Go (etcd.c). */
 void bench_etcd_pair(const struct bench *b);
 void bench_etcd_flight(const struct bench *b);
 void bench_etcd_mutex(const struct bench *b);
@@ -102,7 +102,8 @@ void bench_etcd_held(const struct bench *b);
 void bench_etcd_takeover(const struct bench *b);
 void bench_etcd_stop(void); /* also if it was not started */
 
-/* On a ZooKeeper of ours, against the bare requests by the same codec, Curator and kazoo where they are (zookeeper.c). */
+/* On a ZooKeeper of ours, against the bare requests by the same codec, and Curator and kazoo if installed
+ * (zookeeper.c). */
 void bench_zookeeper_pair(const struct bench *b);
 void bench_zookeeper_flight(const struct bench *b);
 void bench_zookeeper_handover(const struct bench *b);
@@ -125,7 +126,7 @@ void bench_mysql_threads(const struct bench *b);
 void bench_mysql_waiters(const struct bench *b);
 void bench_sql_stop(void); /* also if none was started */
 
-/* Transactions over both, against the same statements by hand, and Seata's and DTM's XA where they are (txn.c). */
+/* Transactions over both, against the same statements by hand, and Seata's and DTM's XA if installed (txn.c). */
 void bench_txn_transfer(const struct bench *b);
 void bench_txn_forced(const struct bench *b);
 void bench_txn_decide(const struct bench *b);
@@ -134,8 +135,9 @@ void bench_txn_tcc(const struct bench *b);   /* services over HTTP: tcc.c */
 void bench_txn_serve(const struct bench *b); /* rota-txn serve: serve.c */
 void bench_txn_stop(void);                   /* also if nothing was started */
 
-/* The outbox: from a PostgreSQL and a MariaDB of ours to RabbitMQ, NATS and Redis (outbox.c, outbox_growth.c). */
+/* The outbox: from a PostgreSQL and a MariaDB of ours to RabbitMQ, NATS and Redis (outbox*.c). */
 void bench_outbox_speed(const struct bench *b);
+void bench_outbox_cost(const struct bench *b);
 void bench_outbox_lag(const struct bench *b);
 void bench_outbox_growth(const struct bench *b);
 void bench_outbox_stop(void); /* also if nothing was started */

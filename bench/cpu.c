@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes have spent. */
+/* Processor time that processes have spent. */
 #include "bench.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ double bench_cpu_us(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* Of process PID with its dead children; *PARENT is set. */
+/* That of process PID with its dead children; sets *PARENT. */
 static double one_cpu_us(long pid, long *parent)
 {
     char path[64], line[1024] = "";
@@ -33,7 +33,8 @@ static double one_cpu_us(long pid, long *parent)
     if (at == NULL || sscanf(at, ") %*c %ld %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %ld %ld",
                              parent, &user, &system, &dead_user, &dead_system) != 5)
         return 0;
-    return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
+    return ((double)(user + system) + (double)(dead_user + dead_system)) * 1e6 /
+           (double)sysconf(_SC_CLK_TCK);
 }
 
 double bench_tree_cpu_us(pid_t pid)

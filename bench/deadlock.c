@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three processes that each hold one lock and ask for the next one's: how long until one of them,
- * and only one, is refused. */
+/* Three processes each hold one lock and ask for the next one's: how long until one of them, and only one, is
+ * refused. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 struct ring {
     uint32_t holding; /* how many have their first lock; a futex is not worth it here */
-    int64_t asked_at; /* when the last of them did */
+    int64_t asked_at; /* when the last of them asked */
     int64_t refused_at[PROCESSES];
     int err[PROCESSES];
 };

@@ -74,7 +74,7 @@ struct wire wire_ours(const struct etcd *e)
     struct wire all = {0};
     DIR *dir = opendir("/proc/self/fd");
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        int fd = (int)strtol(entry->d_name, NULL, 10); /* of "." 0, which is none */
+        int fd = (int)strtol(entry->d_name, NULL, 10); /* "." gives 0, which is none */
         struct tcp_info info = {0};
         socklen_t size = sizeof info;
         if (!leads_to(fd, e->node.node[0].server.port) ||

@@ -16,12 +16,12 @@ struct etcd {
 };
 
 struct rota *etcd_open(const struct etcd *e, const struct rota_options *opts);
-/* Messages that the node has had from all its clients, so far. */
+/* Messages that the node has received from all its clients so far. */
 double etcd_messages(struct etcd *e);
 
 double etcd_cpu_us(const struct etcd *e); /* of the node, so far */
 
-/* What went over our connections to the node, so far; those of Go by its command `wire`. */
+/* What went over our connections to the node so far; for Go's, its command `wire` says. */
 struct wire {
     double sent, received, segments_out, segments_in;
 };

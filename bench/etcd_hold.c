@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept on etcd: heartbeats of one and of very many held locks, and a holder that was killed. */
+/* What lasts on etcd: heartbeats of one and of very many held locks, and a holder that was killed. */
 #include "etcd.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ static void say_each(const struct bench *b, const char *what, int held, double s
     bench_say(b, line, sum / per, unit);
 }
 
-/* What a heartbeat is made of, and what it costs us. */
+/* What a heartbeat consists of, and what it costs us. */
 static void watch_beats(const struct bench *b, struct etcd *e, struct rota *r, int held)
 {
     double beats = WATCH_MS / (rota_ttl_ms(r) / 3.0);
@@ -35,7 +35,7 @@ static void watch_beats(const struct bench *b, struct etcd *e, struct rota *r, i
 
 static void beats(const struct bench *b, struct etcd *e)
 {
-    const struct rota_options opts = {.ttl_ms = 1000}; /* raised to the least that it gives */
+    const struct rota_options opts = {.ttl_ms = 1000}; /* raised to the least that etcd grants */
     static struct rota_lock *locks[HELD];
     int n = (int)(HELD * b->scale);
     struct rota *r = etcd_open(e, &opts);

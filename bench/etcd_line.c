@@ -14,7 +14,7 @@
 
 /* ---- Hand-over --------------------------------------------------------------- */
 
-/* As rt_bench_handover: who holds lets go as soon as the other stands in line, or STAND_MS later. */
+/* Like rt_bench_handover: the holder lets go as soon as the other is in line, or STAND_MS later. */
 static double go_handover(struct etcd *e, size_t n, int stand_ms)
 {
     static double us[HANDOVERS_MOST];

@@ -20,7 +20,7 @@ static double pairs_us(struct rota *r, int n)
     return rt_bench_median(us, (size_t)n);
 }
 
-/* Per pair, over so many. */
+/* Per pair, over PAIRS pairs. */
 static void say_wire(const struct bench *b, const char *who, struct wire from, struct wire to,
                      int pairs)
 {
@@ -41,7 +41,7 @@ static void say_wire(const struct bench *b, const char *who, struct wire from, s
     }
 }
 
-/* What a pair costs beside time; of Go the bare ones. */
+/* What a pair costs besides time; for Go the bare ones. */
 static void say_cost(const struct bench *b, struct etcd *e, struct rota *r, int n)
 {
     struct peer *go = &e->go[0];

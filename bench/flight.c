@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many asks in flight at once on one client, whatever its engine: told on its keeper's thread. */
+/* Many asks in flight at once on one client, whatever its engine, answered on its keeper's thread. */
 #include "bench.h"
 
 #include <semaphore.h>

@@ -19,7 +19,7 @@ static void hold_many(const struct bench *b, const char *scheme, int n)
     }
     snprintf(what, sizeof what, "%s: our bytes for each of %d held locks", scheme, n);
     bench_goal(b, what, each, "B", false, 400);
-    /* The middle of three on each side: one bin may have met a checkpoint or a neighbour. */
+    /* The median of three on each side: a checkpoint or a neighbour may have disturbed one bin. */
     snprintf(what, sizeof what, "%s: the last three tenths / the first three", scheme);
     bench_goal(b, what, rt_bench_median(us + BINS - 3, 3) / rt_bench_median(us, 3), "x", false,
                1.5);

@@ -102,6 +102,8 @@ static const struct {
 #ifdef BENCH_OUTBOX
     {"outbox-speed", bench_outbox_speed,
      "events of a table to brokers, and round trips to the database: against a bare publisher with the same batch"},
+    {"outbox-cost", bench_outbox_cost,
+     "processor time of an event in the relay, the database and the broker: beside a bare publisher's"},
     {"outbox-lag", bench_outbox_lag,
      "how long events wait, one at a time and under load: against one publish"},
     {"outbox-growth", bench_outbox_growth,
@@ -201,7 +203,7 @@ static bool is_there(const char *word)
     return false;
 }
 
-/* Also when a bench gave up; not in the children that some of them have. */
+/* Also when a bench gave up; but not in child processes that some of them have. */
 static void clear_up(void)
 {
     if (getpid() != measurer)

@@ -9,10 +9,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ROUNDS 3
-#define EVENTS 5000
+#define EVENTS 20000
 #define BATCH 500
 #define COUNTED 10000 /* events whose round trips are counted */
 #define LANES 2
@@ -34,17 +36,20 @@ static const char *text(const char *database, const char *broker, const char *wh
 
 /* ---- Events per second ---------------------------------------------------------------------- */
 
-/* Until nothing is left; *COUNTS: what it did. */
-static double drain(const struct outbox_broker *broker, const char *from,
+double outbox_drain(const struct outbox_broker *broker, const char *from,
                     struct rt_lane_counts *counts)
 {
-    int64_t began = rt_bench_ns();
     struct rt_relay *r = outbox_relay(broker, from, true);
-    while (rt_relay_look(r, counts))
-        usleep(500);
+    uint64_t opened = 0;
+    int64_t began = 0;
+    while (rt_relay_look(r, counts)) {
+        if (opened == 0 && counts->confirmed > 0)
+            opened = counts->confirmed, began = rt_bench_ns();
+        usleep(opened == 0 ? 200 : 2000);
+    }
     double seconds = (double)(rt_bench_ns() - began) / 1e9;
     rt_relay_end(r);
-    return (double)counts->confirmed / seconds;
+    return (double)(counts->confirmed - opened) / seconds;
 }
 
 struct bare {
@@ -62,8 +67,7 @@ static void *bare_main(void *arg)
     return NULL;
 }
 
-/* As many connections as a relay has lanes, open before. */
-static double bare(const struct outbox_broker *broker, int events)
+double outbox_bare(const struct outbox_broker *broker, int events)
 {
     struct bare all[LANES];
     for (int i = 0; i < LANES; i++)
@@ -99,18 +103,17 @@ static void *alone_main(void *arg)
         for (size_t i = 0; i < n; i++)
             marks[i] = (struct rt_store_mark){.id = rows[i].id, .what = RT_MARK_PUBLISHED};
         marked = n;
+        rt_store_skip(one->store, n == BATCH ? rows[n - 1].id : 0); /* as a lane does */
         atomic_fetch_add(one->done, (int)n);
     } while (n > 0);
     return NULL;
 }
 
-/* What the database itself needs: the same turns, and nothing is published. No relay is faster. */
-static double alone(bool mysql, int events)
+double outbox_alone(bool mysql)
 {
     const struct rt_store_options quiet = {.republish_ms = 3600000};
     struct alone all[LANES];
     atomic_int done = 0;
-    outbox_fill(mysql, events, events);
     for (int i = 0; i < LANES; i++)
         all[i] = (struct alone){outbox_store(mysql, &quiet), 0, &done};
     int64_t began = rt_bench_ns();
@@ -134,18 +137,19 @@ static void speed(const struct bench *b, bool mysql, const struct outbox_broker 
     double base[ROUNDS];
 
     outbox_url(mysql, 0, from, sizeof from);
-    (void)bare(broker, BATCH); /* warms up */
+    (void)outbox_bare(broker, BATCH); /* warms up */
     for (int i = 0; i < ROUNDS; i++) {
         double ours[2];
         for (int k = 0; k < 2; k++) {
             outbox_fill(mysql, events, k == 0 ? events : HOT_KEYS);
-            ours[k] = drain(broker, from, &counts);
+            ours[k] = outbox_drain(broker, from, &counts);
         }
-        double theirs = bare(broker, events);
+        double theirs = outbox_bare(broker, events);
         beside_add(&all, ours[0], theirs);
         beside_add(&hot, ours[1], theirs);
-        /* one event needs both: 1 / (1 / publishing + 1 / the database), were all done by one processor */
-        double database_s = alone(mysql, events);
+        /* one event needs both: 1 / (1 / publishing + 1 / the database), if one processor did it all */
+        outbox_fill(mysql, events, events);
+        double database_s = outbox_alone(mysql);
         beside_add(&turns, ours[0], 1 / (1 / theirs + 1 / database_s));
         base[i] = database_s;
     }
@@ -167,7 +171,7 @@ static void speed(const struct bench *b, bool mysql, const struct outbox_broker 
                                      true});
 }
 
-/* Counted on the way, by a proxy that knows requests and replies; opening and looking at the table are in it. */
+/* Counted on the wire, by a proxy that knows requests and replies; opening and checking the table are included. */
 static void round_trips(const struct bench *b, bool mysql, const struct outbox_broker *broker)
 {
     const int events = COUNTED;
@@ -180,7 +184,7 @@ static void round_trips(const struct bench *b, bool mysql, const struct outbox_b
 
     outbox_fill(mysql, events, events);
     outbox_url(mysql, rt_proxy_port(proxy), from, sizeof from);
-    (void)drain(broker, from, &counts);
+    (void)outbox_drain(broker, from, &counts);
     rt_proxy_counts(proxy, &seen);
     bench_goal(b, text(outbox_databases[mysql], broker->name, "round trips for 100 events"),
                100 * (double)seen.flights / (double)counts.confirmed, "", false, 1);
@@ -202,12 +206,23 @@ void bench_outbox_speed(const struct bench *b)
 
 /* ---- How long events wait --------------------------------------------------------------------- */
 
+#define WRITES_MOST 20000
+
 struct writers {
     bool mysql;
     pthread_t threads[WRITERS];
     atomic_bool stop;
     atomic_int written;
+    double ms[WRITES_MOST];        /* that each took, with its COMMIT */
+    double committed[WRITES_MOST]; /* when that was answered, in ms since 1970 */
 };
+
+static double wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
 
 static void write_one(struct txn_branch *c, int number)
 {
@@ -221,8 +236,13 @@ static void *writer_main(void *arg)
 {
     struct writers *w = arg;
     struct txn_branch c = txn_dial(w->mysql, 0);
-    while (!atomic_load(&w->stop))
-        write_one(&c, atomic_fetch_add(&w->written, 1));
+    while (!atomic_load(&w->stop)) {
+        int number = atomic_fetch_add(&w->written, 1) + 1; /* order-0 is there already */
+        int64_t began = rt_bench_ns();
+        write_one(&c, number);
+        w->ms[(number - 1) % WRITES_MOST] = (double)(rt_bench_ns() - began) / 1e6;
+        w->committed[number % WRITES_MOST] = wall_ms();
+    }
     txn_hang_up(&c);
     return NULL;
 }
@@ -274,14 +294,73 @@ static double one_publish(const struct outbox_broker *broker, double q)
     return rt_bench_quantile(ms, PUBLISHES, q);
 }
 
-/* Under load: from a row's writing, before its COMMIT, to the note that it is published. */
+/* The same by LANES publishers at once, each with batches of N, as lanes do: what no relay can be quicker than. */
+struct batches {
+    const struct outbox_broker *broker;
+    struct rt_broker *conn;
+    pthread_t thread;
+    size_t n;
+    double ms[PUBLISHES];
+};
+
+static void *batches_main(void *arg)
+{
+    struct batches *one = arg;
+    for (int i = 0; i < PUBLISHES; i++) {
+        int64_t began = rt_bench_ns();
+        outbox_publish(one->broker, one->conn, one->n);
+        one->ms[i] = (double)(rt_bench_ns() - began) / 1e6;
+    }
+    return NULL;
+}
+
+static double one_batch(const struct outbox_broker *broker, size_t n, double q)
+{
+    static struct batches all[LANES];
+    static double ms[LANES * PUBLISHES];
+    for (int i = 0; i < LANES; i++) {
+        all[i].broker = broker;
+        all[i].conn = outbox_open(broker);
+        all[i].n = n;
+        if (pthread_create(&all[i].thread, NULL, batches_main, &all[i]) != 0)
+            outbox_die("a thread", "cannot be started");
+    }
+    for (int i = 0; i < LANES; i++) {
+        pthread_join(all[i].thread, NULL);
+        broker->post->kind->close(all[i].conn);
+        memcpy(ms + i * PUBLISHES, all[i].ms, sizeof all[i].ms);
+    }
+    return rt_bench_quantile(ms, LANES * PUBLISHES, q);
+}
+
+static double writers_ms(struct writers *w, double q)
+{
+    int n = atomic_load(&w->written);
+    return rt_bench_quantile(w->ms, (size_t)(n < WRITES_MOST ? n : WRITES_MOST), q);
+}
+
+/* From the answer to a row's COMMIT, when others could see it, until it is marked as published: the quantile Q in
+ * ms. */
+static double lag_ms(const struct writers *w, double q)
+{
+    static double ms[WRITES_MOST];
+    int written = atomic_load(&w->written);
+    if (written >= WRITES_MOST)
+        outbox_die("lag", "more was written than is noted");
+    size_t n = outbox_lags_ms(w->mysql, w->committed, (size_t)written + 1, ms);
+    return rt_bench_quantile(ms, n, q);
+}
+
+/* Under load. The writer's own COMMIT is not included, and is reported beside it. */
 static void lag_under_load(const struct bench *b, bool mysql, const struct outbox_broker *broker)
 {
     const char *database = outbox_databases[mysql];
     struct beside p99 = {.n = 0};
-    struct writers w;
+    static struct writers w;
     char from[BENCH_URL];
-    double half = 0, per_second = 0;
+    double half = 0, per_second = 0, own = 0, claim = 0;
+    struct beside batch = {.n = 0};
+    struct rt_lane_counts before, counts;
 
     outbox_url(mysql, 0, from, sizeof from);
     for (int i = 0; i < ROUNDS; i++) {
@@ -289,26 +368,41 @@ static void lag_under_load(const struct bench *b, bool mysql, const struct outbo
         struct rt_relay *r = outbox_relay(broker, from, false);
         await_published(mysql);
         outbox_fill(mysql, 1, 1);
+        (void)rt_relay_look(r, &before);
         writers_start(&w, mysql);
         usleep((useconds_t)(LOAD_S * 1e6 * (b->scale < 1 ? 0.5 : 1)));
         writers_stop(&w);
         per_second = atomic_load(&w.written) / (LOAD_S * (b->scale < 1 ? 0.5 : 1));
         await_published(mysql);
+        (void)rt_relay_look(r, &counts);
         rt_relay_end(r);
-        double ours = outbox_lag_ms(mysql, 0.99);
-        half = outbox_lag_ms(mysql, 0.5);
+        double turns = (double)(counts.turns - before.turns) -
+                       (double)(counts.empty - before.empty);
+        claim = (double)(counts.confirmed - before.confirmed) / turns;
+        own = writers_ms(&w, 0.99);
+        double ours = lag_ms(&w, 0.99);
+        half = lag_ms(&w, 0.5);
         writers_start(&w, mysql);
         double theirs = one_publish(broker, 0.99);
+        double together = one_batch(broker, claim < 1 ? 1 : (size_t)claim, 0.99);
         writers_stop(&w);
         beside_add(&p99, ours, theirs);
+        beside_add(&batch, ours, together);
     }
     bench_say(b, text(database, broker->name, "written"), per_second, "/s");
     bench_say(b, text(database, broker->name, "lag p50 under load"), half, "ms");
+    bench_say(b, text(database, broker->name, "the writer's own COMMIT before that, p99"), own,
+              "ms");
     beside_say(b, &p99,
                &(struct beside_text){text(database, broker->name, "lag p99 under load"),
                                      text(database, broker->name, "one publish, p99"),
                                      text(database, broker->name, "lag / one publish"), "ms",
                                      mysql ? 0 : 3, false});
+    bench_say(b, text(database, broker->name, "events of a turn"), claim, "");
+    beside_say(b, &batch,
+               &(struct beside_text){
+                   NULL, text(database, broker->name, "as many at once, by two, p99"),
+                   text(database, broker->name, "lag / as many at once, by two"), "ms", 0, false});
 }
 
 static void lag_when_calm(const struct bench *b, bool mysql, const struct outbox_broker *broker)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of events that grows: claims and looks from no rows to a million, and clean-up while somebody writes. */
+/* A table of events that grows: claims and queries from no rows to a million, and clean-up while somebody writes. */
 #include "outbox.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #define SIZES 4
 #define TIMES 40
 #define CLAIM 100
-#define PAGE 500 /* of the clean-up, as rota relay has it */
+#define PAGE 500 /* of the clean-up, as in rota relay */
 #define WRITES 200000
 
 enum { CLAIMING, LISTING, NEWEST, OVER, STATISTICS, LOOKS };
@@ -18,7 +18,7 @@ enum { CLAIMING, LISTING, NEWEST, OVER, STATISTICS, LOOKS };
 static const char *const looks[LOOKS] = {"claim of 100 and its marks", "ls", "ls --state new",
                                          "ls --state processed", "stats"};
 
-/* PROCESSED rows more, done an hour ago. */
+/* Adds TO - FROM processed rows, done an hour ago. */
 static void grow(bool mysql, int from, int to)
 {
     struct txn_branch c = txn_dial(mysql, 0);
@@ -131,7 +131,7 @@ static void levels(const struct bench *b, bool mysql, const int *sizes)
         rt_store_close(s);
     }
     for (int k = 0; k < STATISTICS;
-         k++) /* a page of 100 is longer than none: from the second size on */
+         k++) /* a page of 100 is longer than none: compared from the second size on */
         bench_goal(b, text(mysql, sizes[SIZES - 1], looks[k]),
                    ms[SIZES - 1][k] / ms[k == CLAIMING ? 0 : 1][k], "x", false, 2);
 }
@@ -160,7 +160,8 @@ static void *writer_main(void *arg)
     return NULL;
 }
 
-/* Cleans for SECONDS (0: until nothing is old), or, with S NULL, does nothing; how long the longest statement took. */
+/* Cleans for SECONDS (0: until nothing is old) or, if S is NULL, does nothing; returns how long the longest statement
+ * took. */
 static double clean(struct rt_store *s, double seconds, uint64_t *gone)
 {
     int64_t until = rt_bench_ns() + (int64_t)(seconds * 1e9);

@@ -34,6 +34,7 @@ const struct outbox_broker outbox_brokers[] = {
 const char *const outbox_databases[2] = {"PostgreSQL", "MariaDB"};
 
 static bool running;
+static struct rt_server *servers[4]; /* of the brokers */
 
 void outbox_die(const char *what, const char *why)
 {
@@ -120,6 +121,43 @@ double outbox_lag_ms(bool mysql, double q)
     return ms;
 }
 
+/* A row's number and when it was published, in ms since 1970. */
+static void note_lag(const char *number, const char *updated, const double *committed, size_t count,
+                     double *out, size_t *n)
+{
+    size_t i = strtoul(number, NULL, 10);
+    if (i > 0 && i < count)
+        out[(*n)++] = strtod(updated, NULL) - committed[i];
+}
+
+size_t outbox_lags_ms(bool mysql, const double *committed, size_t count, double *out)
+{
+    struct txn_branch c = txn_dial(mysql, 0);
+    size_t n = 0;
+    if (mysql) {
+        static const char sql[] =
+            "SELECT SUBSTR(msg_key, 7), UNIX_TIMESTAMP(updated) * 1000 FROM rota_event";
+        MYSQL_ROW row;
+        MYSQL_RES *r = mysql_query(c.my, sql) == 0 ? mysql_store_result(c.my) : NULL;
+        if (r == NULL)
+            outbox_die(sql, mysql_error(c.my));
+        while ((row = mysql_fetch_row(r)) != NULL)
+            note_lag(row[0], row[1], committed, count, out, &n);
+        mysql_free_result(r);
+    } else {
+        static const char sql[] =
+            "SELECT substr(msg_key, 7), extract(epoch FROM updated) * 1000 FROM rota_event";
+        PGresult *r = PQexec(c.pg, sql);
+        if (PQresultStatus(r) != PGRES_TUPLES_OK)
+            outbox_die(sql, PQerrorMessage(c.pg));
+        for (int i = 0; i < PQntuples(r); i++)
+            note_lag(PQgetvalue(r, i, 0), PQgetvalue(r, i, 1), committed, count, out, &n);
+        PQclear(r);
+    }
+    txn_hang_up(&c);
+    return n;
+}
+
 /* ---- Brokers ------------------------------------------------------------------------------ */
 
 static void on_log(void *arg, bool trouble, const char *line)
@@ -192,6 +230,11 @@ void outbox_publish(const struct outbox_broker *broker, struct rt_broker *b, siz
             outbox_die(broker->name, why[i] != NULL ? why[i] : "a message was not confirmed");
 }
 
+double outbox_broker_cpu_us(const struct outbox_broker *broker)
+{
+    return bench_tree_cpu_us(servers[broker - outbox_brokers]->pid);
+}
+
 /* ---- All of them ----------------------------------------------------------------------------- */
 
 void outbox_start(void)
@@ -203,7 +246,7 @@ void outbox_start(void)
         rt_store_close(outbox_store(i == 1, NULL)); /* makes the tables */
     running = true;
     for (size_t i = 0; outbox_brokers[i].name != NULL; i++) {
-        (void)outbox_brokers[i].post->start();
+        servers[i] = outbox_brokers[i].post->start();
         outbox_brokers[i].post->route(OUTBOX_TOPIC);
     }
 }

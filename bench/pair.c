@@ -138,7 +138,7 @@ static long switches_of(const char *tid)
     return sum;
 }
 
-/* Of all threads but this one: the keepers of the clients that are open. */
+/* Of all threads but this one: those are the keepers of the open clients. */
 static long keeper_switches(void)
 {
     char self[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another client of an engine as a child that is told what to measure, line by line. */
+/* Another client of an engine, as a child process that is told what to measure, line by line. */
 #include "peer.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ __attribute__((noreturn)) static void give_up(const char *why)
     exit(1);
 }
 
-/* Where we are ourselves. */
+/* In the folder of our own program. */
 static void find_program(const char *name, char out[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - strlen(name) - 2);

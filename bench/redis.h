@@ -19,8 +19,8 @@ struct redis {
     redisContext *control; /* for INFO and CONFIG */
 };
 
-/* Starts redis-server on loopback in the folder of B, without persistence; ends the program if that
- * cannot be done. It dies with us. */
+/* Starts redis-server on loopback in B's folder, without persistence; ends the program if that fails. It dies with
+ * us. */
 void redis_start(struct redis *s, const struct bench *b);
 void redis_stop(struct redis *s);
 
@@ -33,7 +33,7 @@ redisReply *redis_do(redisContext *c, const char *format, ...);
 
 /* The number FIELD of INFO SECTION; 0 if it is not there. */
 double redis_info(const struct redis *s, const char *section, const char *field);
-/* Of INFO commandstats since redis_forget: how often, and microseconds in all. */
+/* From INFO commandstats since redis_forget: how often, and microseconds in total. */
 void redis_forget(const struct redis *s);
 double redis_calls(const struct redis *s, const char *command);
 double redis_usec(const struct redis *s, const char *command);
@@ -51,7 +51,7 @@ void bare_open(struct bare *bare, redisContext *c);
 void bare_append_join(struct bare *bare, const char *name);
 /* Reads the answer of a join (its number) and of a leave. */
 uint64_t bare_joined(struct bare *bare);
-/* To be told of grants on TOLD; reads the answer of a join, and waits for its grant. */
+/* Subscribes TOLD to grants; reads the answer of a join, and waits for its grant. */
 void bare_listen(const struct bare *bare, redisContext *told);
 uint64_t bare_wait(struct bare *bare, redisContext *told);
 void bare_append_leave(struct bare *bare, const char *name, uint64_t number);

@@ -29,7 +29,7 @@ static void append(struct bare *bare, enum rt_redis_script script, const char *c
     redisAppendCommandArgv(bare->c, n, args, lengths);
 }
 
-/* The next reply: a plain one, or one whose status is 0. */
+/* The next reply: a plain one, or one with status 0. */
 static redisReply *answer(struct bare *bare)
 {
     void *got = NULL;
@@ -92,7 +92,7 @@ uint64_t bare_wait(struct bare *bare, redisContext *told)
     uint64_t value = granted ? strtoull(strchr(reply->str, ' '), NULL, 10)
                              : (uint64_t)reply->element[4]->integer;
     freeReplyObject(reply);
-    if (!granted) { /* the one push that it can be */
+    if (!granted) { /* it can only be this one push */
         void *message = NULL;
         bench_done(redisGetReply(told, &message) != REDIS_OK);
         freeReplyObject(message);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of the dialects on Redis, in rounds that alternate with the lock that everybody writes by hand, by bare hiredis. */
+/* Pairs of the dialects on Redis, in rounds that alternate with the lock that everybody writes by hand, with bare
+ * hiredis. */
 #include "redis.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static double rota_us(struct rota *r, int n)
     return (double)(rt_bench_ns() - from) / 1000 / n;
 }
 
-/* Ours of DIALECT, theirs by hand, how often ours for one of theirs. */
+/* Ours with DIALECT, theirs by hand, and how many of ours per one of theirs. */
 static void beside(const struct bench *b, const struct redis *s, const char *dialect, double goal)
 {
     char url[128], what[80];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept on Redis: a tenure taken again and again, one passed on between threads, 10,000 of
- * them held, and one whose holder was killed. */
+/* What lasts on Redis: a tenure taken again and again, one passed on between threads, 10,000 of them held, and one
+ * whose holder was killed. */
 #include "redis.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static struct rota *open_on(const struct redis *s, const struct rota_options *op
 
 void redis_bench_linger(const struct bench *b, const struct redis *s)
 {
-    const struct rota_options opts = {.ttl_ms = 1000}; /* so that there are heartbeats to be seen */
+    const struct rota_options opts = {.ttl_ms = 1000}; /* so that there are heartbeats to see */
     const struct rota_ask ask = {.linger_ms = 60000};
     struct rota *r = open_on(s, &opts);
     double us[ROUNDS], beat_ms = rota_ttl_ms(r) / 3.0;
@@ -39,7 +39,7 @@ void redis_bench_linger(const struct bench *b, const struct redis *s)
     rota_close(r);
     bench_goal(b, "redis: pairs with linger_ms", 1e6 / rt_bench_median(us, ROUNDS), "/s", true,
                1e6);
-    /* One more than fit, by where they fall; the rest is what a heartbeat is early by. */
+    /* One more than fit, depending on where they fall; the rest because heartbeats come early. */
     bench_goal(b, "redis: requests meanwhile, heartbeats due", requests + others, "", false,
                ms / beat_ms * 1.25 + 1);
 }
@@ -66,7 +66,7 @@ void redis_bench_threads(const struct bench *b, const struct redis *s)
 
 /* ---- Held --------------------------------------------------------------- */
 
-/* What a heartbeat costs the server, and a second of holding costs us. */
+/* What a heartbeat costs the server, and what a second of holding costs us. */
 static void watch_beats(const struct bench *b, const struct redis *s, int held)
 {
     char what[80];

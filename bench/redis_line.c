@@ -21,7 +21,7 @@
 #define COME_WITHIN_MS 60000
 #define SETTLE_MS 2
 
-struct board { /* shared by all who take part */
+struct board { /* shared by all participants */
     _Atomic int64_t released_at, granted_at;
     _Atomic int turns, served;
     int most;
@@ -58,7 +58,7 @@ static void join_child(pid_t pid)
     bench_done(status); /* it has said why */
 }
 
-/* Until N wait in WAY's line, as a connection of its own sees it. */
+/* Waits until N wait in WAY's line, as seen on a separate connection. */
 static void await_line(const struct way *way, const struct redis *s, redisContext *watch, int n)
 {
     for (int ms = 0; way->waiting(s, watch) < n; ms++) {
@@ -72,9 +72,9 @@ static void await_line(const struct way *way, const struct redis *s, redisContex
 
 /* ---- Hand-over ---------------------------------------------------------- */
 
-/* Until the other one waits, and everybody sleeps, the server too. Without that, the share of turns that
- * began while all were still awake was what it happened to be: 40 % with BLPOP, 43 % with Rota, 76 % with
- * its scripts by bare hiredis. */
+/* Waits until the other one waits, and everybody sleeps, the server too. Without this, the share of turns that began
+ * while all were still awake was left to chance: 40 % with BLPOP, 43 % with Rota, 76 % with its scripts on bare
+ * hiredis. */
 static void await_asleep(const struct way *way, const struct redis *s, redisContext *watch)
 {
     await_line(way, s, watch, 1);
@@ -115,7 +115,7 @@ static double hand_over(const struct way *way, const struct redis *s, struct boa
     return rt_bench_median(board->us, n);
 }
 
-/* What is told of a way: its time, and its time against BLPOP's of the same round. */
+/* What is reported of a way: its time, and its time against BLPOP's in the same round. */
 static const struct {
     const struct way *way;
     const char *time, *against;
@@ -130,7 +130,7 @@ static const struct {
 #define RIVALS (sizeof rivals / sizeof rivals[0])
 #define OURS (RIVALS - 1)
 
-/* Of the round in which both were fastest. */
+/* The ratio in the round in which both were fastest. */
 static double quietest(const double *ours, const double *theirs)
 {
     int best = 0;
@@ -164,7 +164,7 @@ void redis_bench_handover(const struct bench *b, const struct redis *s)
 
 /* ---- 100 in line -------------------------------------------------------- */
 
-/* One of the waiters; leaves only when all were served, so that its going does not slow the others. */
+/* One of the waiters; leaves only when all have been served, so that its exit does not slow the others. */
 static void wait_in_line(const struct way *way, const struct redis *s, struct board *board,
                          int all_served)
 {

@@ -13,7 +13,7 @@
 #define FLIGHT_ROUNDS 9
 #define NAME "pair"
 
-/* The median of N pairs by whoever BARE is, or by R. */
+/* The median of N pairs on BARE, or on R. */
 static double pairs_us(struct bare *bare, struct rota *r, int n)
 {
     static double us[PAIRS_MOST];
@@ -80,11 +80,11 @@ void redis_bench_fsync(const struct bench *b, const struct redis *s)
 
 /* ---- 64 in flight ------------------------------------------------------- */
 
-/* Pairs per second of one connection that always has 64 requests on their way. */
+/* Pairs per second of one connection that always has 64 requests in flight. */
 static double bare_flight(struct bare *bare, int pairs)
 {
     char names[FLIGHT][16];
-    uint64_t numbers[FLIGHT] = {0}; /* 0: its join is on its way */
+    uint64_t numbers[FLIGHT] = {0}; /* 0: its join is in flight */
     bool empty[FLIGHT] = {false}; /* nothing is: the last ones may be fewer than there are seats */
     int begun = 0;
     int64_t from = rt_bench_ns();
@@ -138,7 +138,7 @@ void redis_bench_flight(const struct bench *b, const struct redis *s)
 
 /* ---- What a pair costs the server --------------------------------------- */
 
-/* Microseconds per pair of the commands themselves, and of all that the process did. */
+/* Microseconds per pair of the commands themselves, and of everything that the process did. */
 struct cost {
     double commands, process;
 };

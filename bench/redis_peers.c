@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialects on Redis beside the clients whose they are: redsync, Redisson. Where one cannot be had, that is said. */
+/* Dialects on Redis beside the clients they come from: redsync, Redisson. If one is not available, that is reported. */
 #include "peer.h"
 #include "redis.h"
 
@@ -68,7 +68,7 @@ static void redsync(const struct bench *b, const struct redis *s, const char *se
 
 /* ---- Hand-over ---------------------------------------------------------------------------- */
 
-/* Who waits listens. What it asks once more when it does is behind it a moment later. */
+/* A waiter listens. It asks once more after it begins to listen, which is over a moment later. */
 static void await_waiter(const struct redis *s, const char *name)
 {
     long long n = 0;

@@ -49,7 +49,7 @@ static void become_server(const struct redis *s, const char *folder)
     _exit(127);
 }
 
-/* Until it answers a PING; false: not within the time. */
+/* Waits until it answers a PING; false: not in time. */
 static bool answers(struct redis *s)
 {
     for (int ms = 0; ms < START_WITHIN_MS; ms += 10) {
@@ -122,7 +122,7 @@ redisReply *redis_do(redisContext *c, const char *format, ...)
 
 /* ---- What it says about itself ------------------------------------------ */
 
-/* The number that follows WHAT, at the beginning of a line of INFO SECTION, and then BEHIND. */
+/* The number after WHAT, at the beginning of a line of INFO SECTION, and after BEHIND in that line. */
 static double number_of(const struct redis *s, const char *section, const char *what,
                         const char *behind)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking turns on Redis: by Rota, by BLPOP, and as a herd that is woken by pub/sub. */
+/* Taking turns on Redis: with Rota, with BLPOP, and as a herd that pub/sub wakes. */
 #include "redis_way.h"
 
 #include <stdio.h>
@@ -86,7 +86,7 @@ static int rota_waiting(const struct redis *s, redisContext *watch)
 {
     (void)s;
     redisReply *line = redis_do(watch, "HGET rota:{0} " NAME);
-    bool one = line->type == REDIS_REPLY_STRING && line->str[0] == '+'; /* beside who holds */
+    bool one = line->type == REDIS_REPLY_STRING && line->str[0] == '+'; /* besides the holder */
     freeReplyObject(line);
     return one ? 1 : number_of(redis_do(watch, "ZCARD rota:{0}:w:" NAME));
 }
@@ -127,8 +127,8 @@ const struct way way_bare = {
 
 /* ---- The least that a script can do --------------------------------------- */
 
-/* No number, no session, no end by time, nobody who left is forgotten: what is left of a hand-over by
- * a script and a push if all that a lock promises is left out. */
+/* No number, no session, no expiry, nobody who left is forgotten: what remains of a hand-over by a script and a push if
+ * everything that a lock promises is left out. */
 static const char least_join[] = "if redis.call('SETNX', KEYS[1], 1) == 1 then return 1 end "
                                  "redis.call('RPUSH', KEYS[2], ARGV[1]) return 0";
 static const char least_leave[] = "local heir = redis.call('LPOP', KEYS[2]) "
@@ -245,12 +245,12 @@ static void herd_release(struct party *me)
     freeReplyObject(redis_do(me->c, "PUBLISH freed x"));
 }
 
-/* Subscribed, and that is not quite waiting: the first try may be on its way. */
+/* Counts subscribers, which is not quite the same as waiters: the first try may be in flight. */
 static int herd_waiting(const struct redis *s, redisContext *watch)
 {
     (void)s;
     redisReply *reply = redis_do(watch, "PUBSUB NUMSUB freed");
-    int n = (int)reply->element[1]->integer - 1; /* the holder has subscribed too */
+    int n = (int)reply->element[1]->integer - 1; /* the holder is subscribed too */
     freeReplyObject(reply);
     return n;
 }

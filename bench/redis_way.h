@@ -5,7 +5,7 @@
 
 #include "redis.h"
 
-struct party; /* one who takes part: each way has its own */
+struct party; /* a participant: each way has its own */
 
 struct way {
     const char *name;
@@ -21,6 +21,6 @@ extern const struct way way_rota;
 extern const struct way way_bare;  /* Rota's scripts, without Rota */
 extern const struct way way_least; /* one script of two calls, without any promise: the floor */
 extern const struct way way_blpop; /* a token in a list: the fastest that Redis has */
-extern const struct way way_herd;  /* SET NX PX, and all try again when told of a release */
+extern const struct way way_herd;  /* SET NX PX, and all retry when told of a release */
 
 #endif

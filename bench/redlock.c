@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Redlock on five servers of ours: against what is written by hand, SET NX on all at once, then compare and delete (or a plain DEL)
- * on all at once, by bare hiredis. */
+/* Redlock on five servers of ours, against what one writes by hand: SET NX on all at once, then compare and delete (or
+ * a plain DEL) on all at once, with bare hiredis. */
 #include "peer.h"
 #include "redis.h"
 
@@ -34,7 +34,7 @@ static void start_all(const struct bench *b)
         at += (size_t)snprintf(url + at, sizeof url - at, "%s127.0.0.1:%d", i > 0 ? "," : "",
                                servers[i].port);
     }
-    snprintf(url + at, sizeof url - at, "/?max_ttl=0"); /* they were started just now */
+    snprintf(url + at, sizeof url - at, "/?max_ttl=0"); /* they have just been started */
     started = true;
 }
 
@@ -68,7 +68,7 @@ static void hand_close(struct hand *h)
         redisFree(h->c[i]);
 }
 
-/* What was appended to all leaves at once, and all answers are waited for. */
+/* Sends what was appended to all of them at once, and waits for all answers. */
 static void hand_fly(struct hand *h)
 {
     void *reply;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota-txn serve beside DTM: the same client, DTM's own in Go, with the same transactions at the same two services that do
+/* rota-txn serve beside DTM: the same client (DTM's own in Go), the same transactions, the same two services that do
  * nothing; journal and store are on the same MariaDB. */
 #include "tcc.h"
 

@@ -16,9 +16,9 @@
 #define TURNS 25 /* hand-overs of a round */
 #define TURN_ROUNDS 7
 #define WAITERS 100
-#define IDLE_S 10.0 /* the ttl: three renewals of each */
+#define IDLE_S 10.0 /* the ttl: three renewals each */
 #define SETTLE_MS 3
-#define SETTLED_MS 5000 /* all have renewed their sessions, and waited for a bell, once */
+#define SETTLED_MS 5000 /* by then all have renewed their sessions and waited for a bell once */
 
 static const struct sql_way *running; /* NULL: none */
 
@@ -148,7 +148,7 @@ static void bench_at_once(const struct bench *b, const struct sql_way *way)
 
 /* ---- Hand-over ----------------------------------------------------------- */
 
-struct turn { /* one holds, the other waits; then they change places: who holds has waited before */
+struct turn { /* one holds, the other waits; then they change places: holders have waited before */
     const struct by_hand *by;
     struct hand *holder, *waiter; /* by hand; or ... */
     struct rota *a, *b;           /* ... by Rota: A holds LOCK */
@@ -178,7 +178,7 @@ static size_t places(struct rota *r, const char *name)
     return count;
 }
 
-/* Until the other waits, and everybody sleeps. */
+/* Waits until the other waits, and everybody sleeps. */
 static void settle(struct turn *t)
 {
     while (!atomic_load(&t->waits))
@@ -293,7 +293,7 @@ static void waited(void *arg, int err, struct rota_lock *lock)
     atomic_fetch_add((_Atomic int *)arg, 1);
 }
 
-/* Of 100 clients that wait in one line: what they and the server do meanwhile. */
+/* 100 clients wait in one line: what they and the server do meanwhile. */
 static void bench_waiting(const struct bench *b, const struct sql_way *way)
 {
     struct rota *holder = open_client(way, NULL), *clients[WAITERS];

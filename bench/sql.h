@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benches on SQL databases: a server of their own, and what its own client does there by hand. */
+/* The benches on SQL databases: a server of their own, and what its own client does by hand there. */
 #ifndef BENCH_SQL_H
 #define BENCH_SQL_H
 
@@ -14,7 +14,7 @@ struct by_hand { /* a hand-over by hand; all NULL: none */
 };
 
 struct sql_way { /* a server and its client library; functions end the program on any error */
-    const char *name, *own; /* "postgres"; "advisory lock": what it has for locks itself */
+    const char *name, *own; /* "postgres"; "advisory lock": its own kind of lock */
     void (*start)(void);    /* durable, in a folder on disk */
     void (*stop)(void);
     const char *(*url)(void);
@@ -27,9 +27,9 @@ struct sql_way { /* a server and its client library; functions end the program o
     void (*own_pair)(struct hand *h, const char *name); /* the server's own lock and unlock */
     void (*update_pair)(struct hand *h,
                         const char *name); /* BEGIN, SELECT ... FOR UPDATE; COMMIT */
-    struct by_hand woken;                  /* lets go and wakes: nobody holds anything then */
-    struct by_hand held;                   /* ... and who is woken takes it by a row of its own */
-    struct by_hand same;                   /* the statements that Rota hands over by */
+    struct by_hand woken;                  /* lets go and wakes: then nobody holds anything */
+    struct by_hand held;                   /* ... and whoever is woken takes it by its own row */
+    struct by_hand same;                   /* the statements with which Rota hands over */
     double pair_goal, flight_goal, handover_goal;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of the dialects whose locks are rows with an end, or live with a connection, in rounds that alternate with the statements that one would write by
- * hand, each a transaction of its own, as text. What these leave out: whose the row is after a lost answer, fences, losses. */
+/* Pairs of the dialects whose locks are rows that expire, or live with a connection, in rounds that alternate with the
+ * statements that one would write by hand, each a transaction of its own, as text. What these leave out: whose the row
+ * is after a lost answer, fences, losses. */
 #include "sql.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@ static const struct dialect {
     const char *name, *what;
     const char *say
         [2]
-        [4]; /* of PostgreSQL, of MariaDB; NULL: not there. The tables are there: Rota has made them */
+        [4]; /* for PostgreSQL, for MariaDB; NULL: none. The tables are there: Rota has made them */
 } dialects[] = {
     {"row",
      "INSERT, DELETE",
@@ -70,7 +71,7 @@ static bool only_makes(const char *sql)
            strstr(sql, "if not exists") != NULL;
 }
 
-/* But for what only makes the row. */
+/* Not counting the statement that only makes the row. */
 static double by_hand_us(const struct sql_way *way, struct hand *h, const char *const *say, int n)
 {
     size_t first = only_makes(say[0]);

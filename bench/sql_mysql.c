@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MariaDB by its own library: prepared statements, each a transaction of its own. */
+/* MariaDB through its own library: prepared statements, each a transaction of its own. */
 #include "sql.h"
 
 #include "lib/mysql_server.h"
@@ -162,7 +162,7 @@ static void ring(struct hand *h)
     run_text(h, "DELETE FROM bench WHERE name='turn'; DO RELEASE_LOCK('bell')");
 }
 
-/* As Rota does: the line is locked and counted, who holds goes, the next one is granted. */
+/* As Rota does it: the line is locked and counted, the holder goes, the next one is granted. */
 static void ready_same(struct hand *holder, struct hand *waiter)
 {
     (void)waiter;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PostgreSQL by libpq: prepared statements, each a transaction of its own. */
+/* PostgreSQL through libpq: prepared statements, each a transaction of its own. */
 #include "sql.h"
 
 #include "lib/postgres_server.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same orders by others: DTM's TCC, whose store is the MariaDB that Rota's journal is on, at the same two services
- * over HTTP; Seata's, whose actions are functions of the program's own that do nothing, as Rota's are then. */
+/* The same orders by others: DTM's TCC, whose store is the MariaDB that also has Rota's journal, with the same two
+ * services over HTTP; Seata's, whose actions are the program's own functions that do nothing, as Rota's are in that
+ * case. */
 #include "tcc.h"
 
 #include "peer.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,6 +89,29 @@ static void beside_dtm(const struct bench *b, const char *endpoint)
     peer_stop(&p);
 }
 
+/* The limit for any coordinator that records each order before its tries and its decision before it confirms: two
+ * durable rows by hand, and nothing else. */
+static int two_rows(void *arg)
+{
+    static _Thread_local unsigned count;
+    static _Thread_local int mine;
+    if (mine == 0)
+        mine = atomic_fetch_add((_Atomic int *)arg, 1) + 2000;
+    for (int i = 0; i < 2; i++)
+        txn_hand_note(mine, count++);
+    return 0;
+}
+
+static void bound(const struct bench *b)
+{
+    double per_second = 0, seconds = ROUND_S * b->scale;
+    _Atomic int next = 1;
+    char text[96];
+    bench_done(rt_bench_crowd(CLIENTS, seconds, two_rows, &next, &per_second));
+    snprintf(text, sizeof text, "two functions, %d: two durable rows by hand, no calls", CLIENTS);
+    bench_say(b, text, per_second, "/s");
+}
+
 static void beside_seata(const struct bench *b, const char *endpoint)
 {
     static const struct rota_tcc calls = {say_yes, say_yes, say_yes};
@@ -102,6 +127,7 @@ static void beside_seata(const struct bench *b, const char *endpoint)
     for (int i = 0; i < TCC_SERVICES; i++)
         tcc_must(rota_tcc_serve(s.m, names[i], &calls, NULL) == 0, "a service", s.m);
     compare(b, &s, &p, "tcc", CLIENTS, "two functions", "Seata's TCC", 5);
+    bound(b);
     rota_txns_close(s.m);
     peer_stop(&p);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benches of transactions: one MariaDB and one PostgreSQL of ours, two databases in each, and transfers between an
- * account here and an account there. */
+/* The benches of transactions: one MariaDB and one PostgreSQL of ours, two databases in each, and transfers between
+ * accounts in two of them. */
 #ifndef BENCH_TXN_H
 #define BENCH_TXN_H
 
+#include "apart.h"
 #include "bench.h"
 
 #include <libpq-fe.h>
@@ -11,7 +12,7 @@
 
 #define TXN_CLIENTS 16
 #define TXN_ACCOUNTS \
-    1000 /* of each client, so that nobody waits for a row; peers/txn knows it, too */
+    1000 /* per client, so that nobody waits for a row; peers/txn knows this number, too */
 
 /* ---- Servers (txn_servers.c); functions end the program on any error ------- */
 
@@ -36,16 +37,17 @@ void txn_say(struct txn_branch *b, const char *format, ...) __attribute__((forma
 void txn_send(struct txn_branch *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void txn_hear(struct txn_branch *b);
 void txn_settle(void); /* until PostgreSQL has seen that all connections are gone */
-double txn_number(bool mysql, const char *sql); /* asked as whoever may see everything */
+double txn_number(bool mysql, const char *sql); /* asked as a user who may see everything */
 void txn_endpoint(const struct bench *b, char *out, size_t size); /* for peers */
 const char *txn_postgres_url(void);
 const char *txn_mysql_url(void);
-double txn_servers_cpu_us(void); /* so far; whose connections are open still */
+double txn_servers_cpu_us(void); /* so far; of those still connected */
 
 /* ---- Transfers --------------------------------------------------------------- */
 
 struct txn_client {
     struct txn_branch side[2];
+    struct apart keeper, writer; /* of txn_hand_apart */
     int number;
     unsigned seed, count;
     double *us; /* of each transfer; NULL: not noted */
@@ -64,16 +66,17 @@ struct txn_way {
     void (*transfer)(struct txn_client *c);
 };
 
-extern const struct txn_way txn_hand_logged, txn_hand_marked, txn_hand_bare; /* txn_hand.c */
-extern const struct txn_way txn_rota, txn_rota_last;                         /* txn_rota.c */
+/* txn_hand.c */
+extern const struct txn_way txn_hand_logged, txn_hand_marked, txn_hand_apart, txn_hand_bare;
+extern const struct txn_way txn_rota, txn_rota_last; /* txn_rota.c */
 
 void txn_hand_open(const struct bench *b);      /* the log by hand: a file of SQLite's */
-void txn_hand_note(int client, unsigned count); /* a durable row; one write for all who wait */
+void txn_hand_note(int client, unsigned count); /* a durable row; one write for all waiters */
 void txn_hand_close(void);                      /* also if it is not open */
 void txn_rota_open(const struct bench *b);      /* a manager on a journal in a file */
 void txn_rota_close(void);
 
-/* The statement of the application; the first side pays the other. */
+/* The application's statement; the first side pays the other. */
 void txn_payment(struct txn_client *c, int side, char *out, size_t size);
 void txn_pay(struct txn_client *c, int side);
 

@@ -35,8 +35,8 @@ static double servers_forced(void)
            txn_number(false, "select wal_sync from pg_stat_wal");
 }
 
-/* PostgreSQL's processes tell what they did now and then, and when they end: so counted from before they are there to
- * when they are gone. */
+/* PostgreSQL's processes report what they did now and then, and when they end: so it counts from before they exist
+ * until they are gone. */
 static void say(const struct bench *b, const struct txn_pair *pair, int clients)
 {
     static struct txn_crowd c; /* it is large */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two-phase commit as one would write it by hand: prepared and committed at both sides at once, and between them one
- * durable row in a log, whose writes are shared: who finds nobody writing writes for all that wait. */
+/* Two-phase commit as one would write it by hand: prepared and committed on both sides at once, and in between one
+ * durable row in a log, whose writes are shared: whoever finds nobody writing writes for all that wait. */
 #include "txn.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ struct entry { /* somebody's row, on its stack */
     int client;
     unsigned count;
     sem_t written;
-    bool leads; /* it was woken to write for itself and whoever waits */
+    bool leads; /* it was woken to write for itself and all waiters */
     struct entry *next;
 };
 
@@ -88,7 +88,7 @@ static void write_all(struct entry *all)
     step(book.commit);
 }
 
-/* E's row is durable, and perhaps those of others. */
+/* Makes E's row durable, and perhaps those of others. */
 static void note(struct entry *e)
 {
     sem_init(&e->written, 0, 0);
@@ -110,7 +110,7 @@ static void note(struct entry *e)
     pthread_mutex_unlock(&book.mu);
     write_all(all);
     pthread_mutex_lock(&book.mu);
-    struct entry *leader = book.waiting; /* of the next: it is in the list still */
+    struct entry *leader = book.waiting; /* of the next: it is still in the list */
     book.writing = leader != NULL;
     if (leader != NULL) {
         leader->leads = true;
@@ -159,7 +159,7 @@ static void send_prepare(struct txn_client *c, struct txn_branch *b)
         txn_send(b, "PREPARE TRANSACTION %s", id);
 }
 
-/* The same with a row of its own in each branch, as Rota's markers. */
+/* The same with an extra row in each branch, like Rota's markers. */
 static void send_marked(struct txn_client *c, struct txn_branch *b)
 {
     char id[64];
@@ -212,6 +212,27 @@ static void marked(struct txn_client *c)
     on_both(c, send_commit);
 }
 
+static void note_apart(void *arg)
+{
+    const struct txn_client *c = arg;
+    txn_hand_note(c->number, c->count);
+}
+
+static void commit_apart(void *arg)
+{
+    struct txn_client *c = arg;
+    on_both(c, send_marked);
+    apart_do(&c->writer, note_apart, c);
+    on_both(c, send_commit);
+}
+
+/* The same, where neither a server nor a disk that hangs keeps the client waiting longer than it wants to. */
+static void apart(struct txn_client *c)
+{
+    begin_and_pay(c);
+    apart_do(&c->keeper, commit_apart, c);
+}
+
 static void bare(struct txn_client *c)
 {
     begin_and_pay(c);
@@ -221,4 +242,5 @@ static void bare(struct txn_client *c)
 
 const struct txn_way txn_hand_logged = {"by hand, with a log", logged};
 const struct txn_way txn_hand_marked = {"by hand, with a log and markers", marked};
+const struct txn_way txn_hand_apart = {"by hand, with both, by threads of their own", apart};
 const struct txn_way txn_hand_bare = {"by hand, without a log", bare};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same transfers by Seata's XA mode and by DTM's, on the same databases. */
+/* The same transfers in Seata's XA mode and in DTM's, on the same databases. */
 #include "txn.h"
 
 #include "peer.h"
@@ -43,7 +43,7 @@ void bench_txn_peers(const struct bench *b)
 {
     txn_start();
     txn_rota_open(b);
-    for (size_t i = 0; i < 2; i++) { /* one database each; both at once says nothing more */
+    for (size_t i = 0; i < 2; i++) { /* one database each; both at once show nothing more */
         bench_peer(b, "seata-peer", "Seata's XA", &txn_pairs[i]);
         bench_peer(b, "dtm-peer", "DTM's XA", &txn_pairs[i]);
     }

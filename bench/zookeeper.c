@@ -111,7 +111,7 @@ void zookeeper_bench_flight(const struct bench *b, struct zookeeper *z)
 
 /* ---- Hand-over -------- */
 
-/* As rt_bench_handover: who holds lets go as soon as the other stands in line. */
+/* Like rt_bench_handover: the holder lets go as soon as the other is in line. */
 static double curator_handover_us(struct zookeeper *z, size_t n)
 {
     static double us[HANDOVERS_MOST];

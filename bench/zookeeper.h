@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benches on ZooKeeper: a server of their own, what the bare requests cost there by the same codec, and what Curator and
- * kazoo do on it. */
+/* The benches on ZooKeeper: a server of their own, what the bare requests cost there with the same codec, and what
+ * Curator and kazoo do on it. */
 #ifndef BENCH_ZOOKEEPER_H
 #define BENCH_ZOOKEEPER_H
 
@@ -21,11 +21,11 @@ struct rota *zookeeper_open(const struct zookeeper *z, const struct rota_options
 struct zk_bare;
 struct zk_bare *zk_bare_open(uint16_t port);
 void zk_bare_close(struct zk_bare *b);
-/* N times create, list, delete, each answered before the next; us of one, the median. */
+/* N times create, list, delete, each answered before the next; the median of one, in us. */
 double zk_bare_pairs_us(struct zk_bare *b, int n);
-/* The same by AT_ONCE at a time, on as many lines: create and list in one flight, then delete. Pairs per second. */
+/* The same, AT_ONCE at a time, on as many lines: create and list in one flight, then delete. Pairs per second. */
 double zk_bare_flight(struct zk_bare *b, int at_once, int pairs);
-/* A deletes what B watches, N times: from there to B's list, in us, the median. */
+/* A deletes what B watches, N times: the median time from there to B's list, in us. */
 double zk_bare_handover_us(struct zk_bare *a, struct zk_bare *b, int n);
 
 /* ---- The benches (zookeeper.c) -------- */

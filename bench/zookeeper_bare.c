@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZooKeeper by hand: the engine's codec over a socket, and nothing between. */
+/* ZooKeeper by hand: the engine's codec over a socket, and nothing in between. */
 #include "zookeeper.h"
 
 #include "engine/zookeeper/zk.h"
@@ -76,7 +76,7 @@ static struct answer answer(struct zk_bare *b)
     return a;
 }
 
-/* A message begins; the size is written when it ends. */
+/* Begins a message; its size is written when it ends. */
 static size_t begin(struct zk_bare *b, enum rt_zk_call call)
 {
     size_t at = b->out.size;
@@ -208,7 +208,7 @@ double zk_bare_flight(struct zk_bare *b, int at_once, int pairs)
     }
     int64_t from = rt_bench_ns();
     for (int ready = 0; over < pairs;) {
-        /* Who has no ticket asks for one; answers say what comes next. */
+        /* A seat without a ticket asks for one; answers say what comes next. */
         int seat = -1, step = 3;
         if (ready < at_once) {
             seat = ready++;
@@ -235,7 +235,7 @@ double zk_bare_flight(struct zk_bare *b, int at_once, int pairs)
             }
         }
         if (b->used < b->have)
-            continue; /* more was heard already: all that follows from it goes in one send */
+            continue; /* more has already come: everything that follows from it goes in one send */
         flush(b);
     }
     return pairs / ((double)(rt_bench_ns() - from) / 1e9);

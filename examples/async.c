@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with a loop of its own: no thread of the library, no call that waits.
+/* A program with its own event loop: no library thread, no call that blocks.
  *
  * Two asks for one name stand in line; the second is granted when the first lets go. */
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 struct job {
     const char *title;
-    int *left; /* jobs that are not done */
+    int *left; /* jobs not yet done */
     int err;
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the events of a broker, each once by its effect: take, work, commit; acknowledge; say that it is processed.
+/* Takes a broker's events, each with effect exactly once: take, work, commit; acknowledge; say that it is processed.
  *
  *   cc consumer.c consumer_redis.c $(pkg-config --cflags --libs rota_txn hiredis sqlite3) -o consumer
  *   ./consumer HOST PORT SOURCE DATABASE [COUNT]
  *
- * SOURCE: a queue of RabbitMQ, a stream of NATS or Redis. DATABASE: the SQLite file with rota_inbox, and here rota_event
- * too; with PostgreSQL and MariaDB only the names of the calls differ. Whoever kills it, anywhere, finds each mail once. */
+ * SOURCE: a queue of RabbitMQ, a stream of NATS or Redis. DATABASE: the SQLite file with rota_inbox, and here
+ * rota_event too; with PostgreSQL and MariaDB only the names of the calls differ. Kill it anywhere: each mail is there
+ * once. */
 #include "consumer.h"
 
 #include <rota_txn.h>
@@ -24,7 +25,7 @@ static int say(sqlite3 *db, const char *sql)
     return -1;
 }
 
-/* The work: a row here. What is not in the database (a mail that is really sent) cannot be undone: do it last. */
+/* The work: here, a row. Anything outside the database (a mail that is really sent) cannot be undone: do it last. */
 static int write_mail(sqlite3 *db, const struct event *e)
 {
     sqlite3_stmt *st = NULL;
@@ -37,7 +38,7 @@ static int write_mail(sqlite3 *db, const struct event *e)
     return rv == SQLITE_DONE ? 0 : -1;
 }
 
-/* 0: it is done, now or before: it may be acknowledged. */
+/* 0: it was done, now or before, and may be acknowledged. */
 static int work(sqlite3 *db, const struct event *e)
 {
     if (say(db, "BEGIN IMMEDIATE") != 0)
@@ -46,7 +47,7 @@ static int work(sqlite3 *db, const struct event *e)
     if (err == 0)
         err = write_mail(db, e); /* the first time */
     else if (err == ROTA_BUSY)
-        err = 0; /* it was taken before: nothing is to be done */
+        err = 0; /* it was taken before: there is nothing to do */
     if (err == 0 && say(db, "COMMIT") == 0)
         return 0;
     fprintf(stderr, "%s is left to come again: %s\n", e->id, rota_txn_errmsg(NULL));
@@ -77,7 +78,8 @@ int main(int argc, char **argv)
         }
         if (broker_ack() != 0) /* only now: before COMMIT it would be lost if we died */
             break;
-        /* The table is reached from here: no receipt is needed. Twice is harmless, and so is dying before it. */
+        /* The table can be reached from here: no receipt is needed. Saying it twice is harmless, and so is dying before
+         * it. */
         if (rota_event_processed_sqlite(db, NULL, e.id) != 0)
             fprintf(stderr, "%s\n", rota_txn_errmsg(NULL));
         printf("done\n");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What consumer.c needs of a broker: consumer_rabbitmq.c, consumer_nats.c, consumer_redis.c. */
+/* What consumer.c needs from a broker: consumer_rabbitmq.c, consumer_nats.c, consumer_redis.c. */
 #ifndef CONSUMER_H
 #define CONSUMER_H
 
 #include <stddef.h>
 
-#define GROUP "mailer" /* who takes: its members share the events */
+#define GROUP "mailer" /* the consumers: they share the events */
 
-struct event {      /* until the next */
+struct event {      /* valid until the next */
     const char *id; /* the same however often it comes */
     const void *body;
     size_t size;

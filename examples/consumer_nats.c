@@ -65,7 +65,7 @@ int broker_next(struct event *e)
 
 int broker_ack(void)
 {
-    return sound(natsMsg_AckSync(taken.Msgs[0], NULL, NULL)); /* and waits until the server knows */
+    return sound(natsMsg_AckSync(taken.Msgs[0], NULL, NULL)); /* waits until the server has it */
 }
 
 int broker_back(void)

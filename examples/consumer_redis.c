@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IDLE_MS "30000" /* a member that has not answered for so long is dead */
+#define IDLE_MS "30000" /* a member that has not answered for this long is dead */
 
 static redisContext *redis;
 static redisReply *entry; /* the one under way: [place, [field, value, ...]] */
@@ -42,7 +42,7 @@ int broker_open(const char *host, int port, const char *source)
         return -1;
     if (password != NULL && done(redisCommand(redis, "AUTH %s", password)) != 0)
         return -1;
-    /* Made where it is missing; that it is there already is no error of ours. */
+    /* Creates the group if it is missing; if it already exists, that is not an error. */
     freeReplyObject(redisCommand(redis, "XGROUP CREATE %s " GROUP " 0 MKSTREAM", stream));
     return 0;
 }
@@ -91,7 +91,7 @@ int broker_ack(void)
 
 int broker_back(void)
 {
-    return 0; /* it is somebody's again when it was idle for so long */
+    return 0; /* somebody claims it once it has been idle that long */
 }
 
 void broker_close(void)

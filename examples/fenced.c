@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lock cannot do alone: stop a holder that slept too long. The resource can, by the
- * fence: it refuses a write from an earlier holder than it has seen already. */
+/* What a lock cannot do alone: stop a holder that slept too long. The resource can, with the fence: it refuses a write
+ * from an earlier holder than one it has already seen. */
 #include <rota.h>
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static int account_add(struct account *account, const struct rota_lock *lock, lo
     return 0;
 }
 
-/* A sleeps while it holds; B, in life another machine, comes next; then A wakes up. */
+/* A sleeps while it holds the lock; B, in real life another machine, comes next; then A wakes up. */
 static int play(struct rota *a, struct rota *b, struct account *account)
 {
     struct rota_lock *slow, *quick;

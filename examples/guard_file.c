@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A counter in a file that several machines may share, or processes that get stopped: claim, look, replace. Whoever comes late
- * is refused by the file's own guard (visits.fence). */
+/* A counter in a file shared by several machines, or by processes that may be stopped: claim, read, replace. The file's
+ * own guard (visits.fence) refuses whoever comes late. */
 #include <inttypes.h>
 #include <rota_guard.h>
 
@@ -22,7 +22,7 @@ static int count_visit(const char *path, uint64_t fence)
     return rota_guard_file(path, fence, text, (size_t)length); /* replace */
 }
 
-/* A tenure in which nothing is done: its holder, we say, sleeps and wakes up too late. */
+/* A tenure in which nothing is done: imagine that its holder sleeps and wakes up too late. */
 static uint64_t sleeping_fence(struct rota *r)
 {
     struct rota_lock *lock;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A change in MySQL or MariaDB under a lock that may be anywhere: guard, look and write in one transaction of yours. */
+/* A change in MySQL or MariaDB under a lock that may be anywhere: guard, read and write in one transaction of yours. */
 #include <inttypes.h>
 #include <mysql.h>
 #include <rota_guard.h>
@@ -12,13 +12,13 @@ static int run(MYSQL *db, const char *sql)
     return ROTA_PROTOCOL;
 }
 
-/* 0 is worth what COMMIT says: only then it is done. */
+/* Returns 0 only after COMMIT has succeeded: only then is it done. */
 static int sell_one(MYSQL *db, uint64_t fence)
 {
     int err = run(db, "BEGIN");
     if (err == 0)
         err = rota_guard_mysql(db, "stock 7",
-                               fence); /* first: before any look, which would be a snapshot */
+                               fence); /* first: before any read, which would fix a snapshot */
     if (err == 0)
         err = run(db, "UPDATE stock SET n = n - 1 WHERE id = 7");
     int ended = run(db, err == 0 ? "COMMIT" : "ROLLBACK");
@@ -41,7 +41,7 @@ static int prepare(MYSQL *db)
     return err == 0 ? run(db, "INSERT IGNORE INTO stock VALUES (7, 10)") : err;
 }
 
-/* A tenure in which nothing is done: its holder, we say, sleeps and wakes up too late. */
+/* A tenure in which nothing is done: imagine that its holder sleeps and wakes up too late. */
 static uint64_t sleeping_fence(struct rota *r)
 {
     struct rota_lock *lock;

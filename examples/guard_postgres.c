@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A change in PostgreSQL under a lock that may be anywhere: guard, look and write in one transaction of yours. */
+/* A change in PostgreSQL under a lock that may be anywhere: guard, read and write in one transaction of yours. */
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <rota_guard.h>
@@ -15,12 +15,12 @@ static int run(PGconn *db, const char *sql)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : ROTA_PROTOCOL;
 }
 
-/* 0 is worth what COMMIT says: only then it is done. */
+/* Returns 0 only after COMMIT has succeeded: only then is it done. */
 static int sell_one(PGconn *db, uint64_t fence)
 {
     int err = run(db, "BEGIN");
     if (err == 0)
-        err = rota_guard_postgres(db, "stock 7", fence); /* first: it locks the row of the guard */
+        err = rota_guard_postgres(db, "stock 7", fence); /* first: it locks the guard's row */
     if (err == 0)
         err = run(db, "UPDATE stock SET n = n - 1 WHERE id = 7");
     int ended = run(db, err == 0 ? "COMMIT" : "ROLLBACK");
@@ -38,7 +38,7 @@ static int prepare(PGconn *db)
                    "; INSERT INTO stock VALUES (7, 10) ON CONFLICT DO NOTHING");
 }
 
-/* A tenure in which nothing is done: its holder, we say, sleeps and wakes up too late. */
+/* A tenure in which nothing is done: imagine that its holder sleeps and wakes up too late. */
 static uint64_t sleeping_fence(struct rota *r)
 {
     struct rota_lock *lock;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stock in Redis: look and write are commands of yours, run by the guard in one step with the check of the fence. */
+/* A stock in Redis: reading and writing are your own commands, which the guard runs in one step with the check of the
+ * fence. */
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <rota_guard.h>
@@ -13,7 +14,7 @@ static int sell_one(redisContext *db, uint64_t fence)
     redisReply *reply = NULL;
     char text[32];
 
-    int err = rota_guard_redis(db, guard, fence, 2, get, NULL, &reply); /* looks, and claims */
+    int err = rota_guard_redis(db, guard, fence, 2, get, NULL, &reply); /* reads, and claims */
     if (err != 0)
         return err;
     long stock = reply->type == REDIS_REPLY_STRING ? strtol(reply->str, NULL, 10) : 10;
@@ -23,7 +24,7 @@ static int sell_one(redisContext *db, uint64_t fence)
     return rota_guard_redis(db, guard, fence, 3, set, NULL, NULL);
 }
 
-/* A tenure in which nothing is done: its holder, we say, sleeps and wakes up too late. */
+/* A tenure in which nothing is done: imagine that its holder sleeps and wakes up too late. */
 static uint64_t sleeping_fence(struct rota *r)
 {
     struct rota_lock *lock;

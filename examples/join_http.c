@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One transaction over two processes: an order is written here, and paid by a service, which joins by a header.
+/* One transaction over two processes: an order is written here, and paid by a service, which joins through a header.
  *
- *   join_http serve 8080      the service: PostgreSQL, found by PGHOST and its like
- *   join_http order 8080      the caller: MariaDB, found by ~/.my.cnf
+ *   join_http serve 8080      the service: PostgreSQL, found through PGHOST etc.
+ *   join_http order 8080      the caller: MariaDB, found through ~/.my.cnf
  *
  * Both use the same journal ($ROTA_JOURNAL). The service prepares, answers 200, and then waits for the decision. */
 #include <arpa/inet.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No lock at all: a row knows its version, and an update counts only if nobody was there since we looked. Good where
- * people rarely meet; where they often do, most work is thrown away, and a lock is better. */
+/* No lock at all: a row has a version, and an update counts only if nobody has changed it since we read it. Good where
+ * conflicts are rare; where they are frequent, most work is thrown away, and a lock is better. */
 #include <libpq-fe.h>
 #include <rota_guard.h>
 
 struct edit {
     PGconn *db;
     const char *word;
-    int disturb; /* for the show: so often somebody else comes in between */
+    int disturb; /* for the demo: how often somebody else comes in between */
     int tries;
 };
 
@@ -20,7 +20,7 @@ static int run(PGconn *db, const char *sql)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : ROTA_PROTOCOL;
 }
 
-/* Looks, works, and writes if the version is still the one it saw; else BUSY: again. */
+/* Reads, works, and writes if the version is still the one it read; else BUSY: try again. */
 static int append_word(void *arg)
 {
     struct edit *edit = arg;

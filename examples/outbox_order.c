@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An order service that tells others: the order and its event are one transaction, so both are there, or neither is.
+/* An order service that tells others: the order and its event are one transaction, so both are there, or neither.
  *
  *   cc outbox_order.c $(pkg-config --cflags --libs rota_txn sqlite3) -o outbox_order
  *   ./outbox_order shop.db 2                       two of five items; the sixth is refused
  *   rota relay --from sqlite:shop.db --to redis://localhost
  *
- * On MariaDB and PostgreSQL it is rota_event_put_mysql and rota_event_put_postgres, and all else stays. */
+ * On MariaDB and PostgreSQL use rota_event_put_mysql and rota_event_put_postgres; everything else stays the same. */
 #include <rota_txn.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A semaphore: six workers, at most two at once, here and in every other process that asks
- * for permits of the same name. */
+/* A semaphore: six workers, at most two at once, counting every other process that asks for permits of the same
+ * name. */
 #include <pthread.h>
 #include <rota.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock that lives and dies with a transaction of MySQL or MariaDB: no session, no ttl, nothing to release. Enough when
- * all that the lock protects is in that database. For PostgreSQL: rota_sql_lock_postgres. */
+/* A lock that lives and dies with a transaction of MySQL or MariaDB: no session, no ttl, nothing to release. Enough if
+ * everything that the lock protects is in that database. For PostgreSQL: rota_sql_lock_postgres. */
 #include <inttypes.h>
 #include <mysql.h>
 #include <rota_guard.h>

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An order over two services: both reserve, then both sell, or neither does. Services are asked over HTTP; which they are
- * stands in the file of resources (~/.config/rota/txn):
+/* An order over two services: both reserve, then both sell, or neither does. Services are called over HTTP; the file of
+ * resources (~/.config/rota/txn) says where they are:
  *
  *   stock = http://127.0.0.1:8081/
  *   money = http://127.0.0.1:8082/
  *
  *   tcc_order HOW_MANY
  *
- * tcc_service.c and tcc_service.py are such services. Kill this program wherever you like: `rota txn recover` finishes what it left. */
+ * tcc_service.c and tcc_service.py are such services. Kill this program wherever you like: `rota txn recover` finishes
+ * what it left. */
 #include <rota_txn.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* The next branch of T: SERVICE is asked to try, and after the decision to confirm or to cancel, all with BODY. */
+/* The next branch of T: asks SERVICE to try and, after the decision, to confirm or to cancel, each with BODY. */
 static int reserve(struct rota_txn *t, const char *service, const char *body)
 {
     const struct rota_tcc_http what = {

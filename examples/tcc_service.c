@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service that takes part in transactions by try, confirm and cancel: a shelf, in SQLite, over libmicrohttpd.
  *
- *   tcc_service DATABASE ITEMS    serves on 127.0.0.1, says its port, and how many are free, reserved, sold by GET /
+ *   tcc_service DATABASE ITEMS    serves on 127.0.0.1, prints its port; GET / says how many are free, reserved, sold
  *
- * The fence is one call in the same local transaction as the work: calls that come doubled, late, out of order, or without
- * their try do no harm (docs/transactions/tcc.md). tcc_service.py is the same in Python; tcc_order.c asks them. */
+ * The fence is one call in the same local transaction as the work: calls that come doubled, late, out of order, or
+ * without their try do no harm (docs/transactions/tcc.md). tcc_service.py is the same in Python; tcc_order.c calls
+ * them. */
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <rota_txn.h>
@@ -33,7 +34,7 @@ static bool say(sqlite3 *db, const char *sql)
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* False: there are not so many. */
+/* False: there are not that many. */
 static bool work(sqlite3 *db, int op, int items)
 {
     sqlite3_stmt *s = NULL;
@@ -45,7 +46,8 @@ static bool work(sqlite3 *db, int op, int items)
     return done;
 }
 
-/* One local transaction: the fence, then the work if the fence says so. The status to answer, once it is committed. */
+/* One local transaction: the fence, then the work if the fence says so. Returns the status to answer, once it is
+ * committed. */
 static int serve(sqlite3 *db, const struct rota_call *call, int items)
 {
     enum rota_fenced verdict;
@@ -58,7 +60,7 @@ static int serve(sqlite3 *db, const struct rota_call *call, int items)
         status = err == ROTA_BUSY ? 425 : 500;
     else if (verdict == ROTA_FENCE_DO)
         status = work(db, call->op, items) ? 200 : 409;
-    else /* done before; or a cancel whose try never came: that is committed, so its try is refused */
+    else /* done before; or a cancel whose try never came: committing it makes the try be refused */
         status = verdict == ROTA_FENCE_DONE || verdict == ROTA_FENCE_EMPTY ? 200 : 409;
     if (status == 200 && !say(db, "COMMIT"))
         status = 425;
@@ -128,7 +130,7 @@ static enum MHD_Result on_request(void *db, struct MHD_Connection *c, const char
         *arg = calloc(1, sizeof(*post));
         return *arg != NULL ? MHD_YES : MHD_NO;
     }
-    if (*size > 0) { /* the body is a number; what is longer is none */
+    if (*size > 0) { /* the body is a number; anything longer is not */
         for (size_t i = 0; i < *size && post->size < BODY_MOST - 1; i++)
             post->body[post->size++] = data[i];
         *size = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Five coins from an account in MariaDB to one in PostgreSQL, by three-phase commit: two participants and a coordinator, here
- * in one program; elsewhere each is a process of its own, beside its database.
+/* Five coins from an account in MariaDB to one in PostgreSQL, by three-phase commit: two participants and a
+ * coordinator, here in one program; normally each is a separate process, beside its database.
  *
  *   cc three_phase.c $(pkg-config --cflags --libs rota_txn) -lpthread -o three_phase
  *   three_phase mysql://USER@HOST/SHOP postgres://USER@HOST/LEDGER
@@ -15,7 +15,7 @@
 
 struct place {
     const char *url;
-    int stop[2]; /* a pipe: its end is the participant's */
+    int stop[2]; /* a pipe: closing it ends the participant */
     uint16_t port;
     sem_t listens;
     pthread_t thread;

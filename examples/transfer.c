@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ten coins from an account in MariaDB to one in PostgreSQL: both change, or neither does, whoever dies when.
+/* Ten coins from an account in MariaDB to one in PostgreSQL: both change, or neither does, whoever dies, and whenever.
  *
  *   cc transfer.c $(pkg-config --cflags --libs rota_txn libmariadb libpq) -o transfer
  *
- * PostgreSQL is found by PGHOST and its like, and needs max_prepared_transactions; MariaDB by ~/.my.cnf. */
+ * PostgreSQL is found through PGHOST and the like, and needs max_prepared_transactions; MariaDB through ~/.my.cnf. */
 #include <libpq-fe.h>
 #include <mysql.h>
 #include <rota_txn.h>
@@ -83,7 +83,7 @@ int main(void)
         int err = transfer(m, my, pg);
         printf("transfer: %s\n", err == 0 ? "committed at both" : rota_txn_errmsg(m));
         if (err == ROTA_UNKNOWN)
-            return 1; /* rota_txn_outcome will tell; these connections are of no use any more */
+            return 1; /* rota_txn_outcome will tell; these connections are of no more use */
     }
     rota_txns_close(m);
     mysql_close(my);

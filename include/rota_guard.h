@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards: a fence is worth what the resource checks. Part of librota; docs/guides/guards.md has the whole.
+/* Guards: a fence is worth what the resource checks. Part of librota; docs/guides/guards.md has the whole story.
  *
- * A guard remembers, where the data is, the highest fence that came, and refuses an older one in the same step
+ * A guard remembers, where the data is, the highest fence it has seen, and refuses an older one in the same step
  * as the write: ROTA_LOST, and nothing was written. So a holder that slept past its time does no harm.
  *
  * The rule: a tenure's first guarded step comes BEFORE it looks at what it is going to change. A look that the
@@ -11,8 +11,8 @@
  * Fences are those of exclusive holds (rota_fence, $ROTA_FENCE): 1 to INT64_MAX, else ROTA_INVALID. Those of shared
  * holds and permits do not fence. Keep to one lock, on one engine, for each resource: fences of two do not compare.
  *
- * rota_errmsg(NULL) says more about the last failing call of this thread. What needs a client library is inline
- * and appears if that library's header (libpq-fe.h, mysql.h, hiredis/hiredis.h) was included before this one. */
+ * rota_errmsg(NULL) says more about this thread's last failing call. What needs a client library is inline and is
+ * available if that library's header (libpq-fe.h, mysql.h, hiredis/hiredis.h) was included before this one. */
 #ifndef ROTA_GUARD_H
 #define ROTA_GUARD_H
 
@@ -26,36 +26,36 @@
 extern "C" {
 #endif
 
-/* Sets what rota_errmsg(NULL) says in this thread, the first line of TEXT or with NULL the sentence for ERR; returns ERR. For the
- * inline functions here, and for guards of your own. */
+/* Sets what rota_errmsg(NULL) says in this thread: the first line of TEXT, or with NULL the sentence for ERR; returns ERR.
+ * For the inline functions here, and for guards of your own. */
 int rota_guard_say(int err, const char *text);
 
 /* ---- A file -------------------------------------------------------------- */
 
-/* Replaces the file PATH by BYTES in one step, unless a later fence than FENCE was here: LOST, nothing changed. With
- * BYTES NULL it only claims: from then on earlier fences are refused; do that before you read the file. The
- * highest fence is in PATH.fence, beside it, which is never removed. Symbolic links are followed; the rights, and the
- * owner if we may give it away, are those of the file before. 0: on the disk. UNKNOWN: in place, but the disk did not confirm that it will be after a
- * crash. UNREACHABLE: the file system refuses. Waits for others that are inside, also for one that is stopped there.
- * Local file systems, and network file systems on which flock(2) excludes machines. */
+/* Replaces the file PATH with BYTES in one step, unless a fence later than FENCE was here: LOST, nothing changed. With
+ * BYTES NULL it only claims: from then on earlier fences are refused; do that before you read the file. The highest
+ * fence is in PATH.fence, beside it, which is never removed. Symbolic links are followed; the new file has the rights of
+ * the old one, and its owner if we may give it away. 0: on the disk. UNKNOWN: in place, but the disk did not confirm
+ * that it will be after a crash. UNREACHABLE: the file system refuses. Waits for others that are inside, even for one
+ * that is stopped there. Local file systems, and network file systems on which flock(2) excludes machines. */
 int rota_guard_file(const char *path, uint64_t fence, const void *bytes, size_t size);
 
 /* ---- etcd ---------------------------------------------------------------- */
 
 /* The body of a POST to etcd's /v3/kv/txn that sets KEY to VALUE unless a later fence was here, and notes FENCE in
- * KEY.fence, in one step; with VALUE NULL it claims and reads. *OUT goes back by rota_guard_etcd_free. No I/O. */
+ * KEY.fence, in one step; with VALUE NULL it claims and reads. Give *OUT back with rota_guard_etcd_free. No I/O. */
 int rota_guard_etcd(const char *key, uint64_t fence, const void *value, size_t size, char **out);
 void rota_guard_etcd_free(char *request);
 
-/* What ANSWER, the body that came back, means: 0 done, LOST a later fence was here; AUTH, INVALID: etcd refused;
- * UNKNOWN: it may have been done; PROTOCOL: this is no such answer. Of a request that reads, the value goes to
- * VALUE, ROOM bytes, and its size to *SIZE (0: also if there is no such key); both may be NULL. INVALID: more than ROOM. */
+/* What ANSWER, the body that came back, means: 0: done; LOST: a later fence was here; AUTH, INVALID: etcd refused;
+ * UNKNOWN: it may have been done; PROTOCOL: this is no such answer. For a request that reads, the value goes to
+ * VALUE, ROOM bytes, and its size to *SIZE (0 also if there is no such key); both may be NULL. INVALID: more than ROOM. */
 int rota_guard_etcd_answer(const char *answer, void *value, size_t room, size_t *size);
 
 /* ---- Optimistic updates -------------------------------------------------- */
 
-/* Calls FN until it returns something else than ROTA_BUSY, at most TRIES times (0: INVALID), and returns that.
- * Between two tries it sleeps, a random time below 1 ms, then 2, 4, ... up to 128 ms. For updates by
+/* Calls FN until it returns something other than ROTA_BUSY, at most TRIES times (0: INVALID), and returns that.
+ * Between two tries it sleeps for a random time below 1 ms, then 2, 4, ... up to 128 ms. For updates by
  * version (UPDATE ... WHERE version = what I saw; no row: ROTA_BUSY), and for transactions that the server
  * gives up because of others. */
 typedef int rota_retry_fn(void *arg);
@@ -64,7 +64,7 @@ int rota_retry(uint32_t tries, rota_retry_fn *fn, void *arg);
 /* ---- Redis --------------------------------------------------------------- */
 
 /* KEYS: the guard. ARGV: the fence, then a command, which is run if no later fence was here. Numbers are compared as
- * digits: Lua's own are exact up to 2^53 only. The fence is noted first: it is ours, whatever becomes of the command. */
+ * digits: Lua's own are exact only up to 2^53. The fence is noted first: it is ours, whatever becomes of the command. */
 #define ROTA_GUARD_REDIS_SCRIPT                                                                         \
     "local seen, mine = redis.call(\"GET\", KEYS[1]) or \"0\", ARGV[1] "                                \
     "if not mine:find(\"^[1-9]%d*$\") then return redis.error_reply(\"ERR no fence was given\") end "   \
@@ -102,7 +102,7 @@ static inline int rota_guard_impl_redis_error(const char *text)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strncmp(text, known[i].begins, strlen(known[i].begins)) == 0)
             return known[i].err;
-    /* A script is not told NOPERM. */
+    /* Inside a script, the error is not NOPERM. */
     return strstr(text, "user executing the script") != NULL ? ROTA_AUTH : ROTA_INVALID;
 }
 
@@ -126,10 +126,10 @@ static inline int rota_guard_impl_redis_judge(const redisContext *c, redisReply 
 }
 
 /* Runs the command ARGV[0..ARGC) on C unless a later fence was here: LOST, and it was not run. The highest fence is in
- * KEY, a key of its own, without a ttl; in a cluster of the same hash slot as what the command touches: "{account:7}:fence"
- * for "account:7". A read is guarded too (GET): then earlier fences are refused from there on. LENGTHS may
- * be NULL: strings. *REPLY (may be NULL) is the command's, the caller's to free. INVALID: also what the command itself
- * ended with. UNKNOWN: no answer, it may have been run. C blocks, and is not inside MULTI. */
+ * KEY, a key of its own, without a ttl; in a cluster it must be in the same hash slot as what the command touches:
+ * "{account:7}:fence" for "account:7". Reads (GET) are guarded too: earlier fences are refused from then on. LENGTHS may
+ * be NULL: strings. *REPLY (may be NULL) is the command's reply, the caller's to free. INVALID: also an error that the
+ * command itself ended with. UNKNOWN: no answer, it may have been run. C must be blocking, and not inside MULTI. */
 static inline int rota_guard_redis(redisContext *c, const char *key, uint64_t fence, int argc,
                                    const char **argv, const size_t *lengths, redisReply **reply)
 {
@@ -163,7 +163,7 @@ static inline int rota_guard_redis(redisContext *c, const char *key, uint64_t fe
 
 /* ---- SQL ----------------------------------------------------------------- */
 
-/* The tables, once, by whoever may create them; not inside a transaction (MySQL would commit it). */
+/* The tables, to be created once, by whoever may; not inside a transaction (MySQL would commit it). */
 #define ROTA_GUARD_POSTGRES_DDL                                                        \
     "CREATE TABLE IF NOT EXISTS rota_guard (resource text COLLATE \"C\" PRIMARY KEY, " \
     "fence bigint NOT NULL) WITH (fillfactor = 60)"
@@ -193,19 +193,20 @@ static inline int rota_guard_impl_check(const char *name, uint64_t fence)
 
 /* What both databases have:
  *
- * rota_guard_postgres, rota_guard_mysql: the guard in the caller's own transaction on DB (none: INVALID). LOST: a later fence
- * was here for RESOURCE; roll back. 0: FENCE is noted, and the row stays locked until COMMIT or ROLLBACK, so that look
- * and write are one step. Call it first in the transaction, before the look: at REPEATABLE READ and above a look before it
- * would show an older state for the whole transaction. 0 is worth what COMMIT then says.
+ * rota_guard_postgres, rota_guard_mysql: the guard in the caller's own transaction on DB (none: INVALID). LOST: a later
+ * fence was here for RESOURCE; roll back. 0: FENCE is noted, and the row stays locked until COMMIT or ROLLBACK, so that
+ * look and write are one step. Call it first in the transaction, before the look: at REPEATABLE READ and above, a look
+ * before it would show an older state for the whole transaction. 0 is worth what COMMIT then says.
  *
  * rota_sql_lock_postgres, rota_sql_lock_mysql: a lock inside the caller's own transaction, without anything else of Rota:
- * NAME is ours until COMMIT or ROLLBACK, or until the connection ends. Waits at most WAIT_MS (0: not at all, ROTA_NEVER: as
- * long as it takes). BUSY: somebody has it, and WAIT_MS was 0; TIMEOUT: not in time. *FENCE (may be NULL) grows with each.
+ * NAME is ours until COMMIT or ROLLBACK, or until the connection ends. Waits at most WAIT_MS (0: not at all, ROTA_NEVER:
+ * as long as it takes). BUSY: somebody has it, and WAIT_MS was 0; TIMEOUT: not in time. *FENCE (may be NULL) grows with
+ * each lock.
  *
- * BUSY is also a transaction that the server gave up because of others (a deadlock, a serialization failure): after
+ * BUSY also means that the server gave up the transaction because of others (a deadlock, a serialization failure): after
  * ROLLBACK all of it may be tried again; rota_retry does that. UNREACHABLE: the connection or the server has gone, or is
- * read-only; the transaction is not there any more. AUTH: a right is missing. INVALID: also if the table is not there,
- * or another one is. */
+ * read-only; the transaction no longer exists. AUTH: a right is missing. INVALID: also if the table is missing, or is a
+ * different one. */
 
 #ifdef LIBPQ_FE_H
 
@@ -224,7 +225,7 @@ static inline int rota_guard_impl_pg_code(const PGconn *db, const char *state)
         {"53", ROTA_UNREACHABLE},    /* disk full, out of memory */
         {"08", ROTA_UNREACHABLE},    /* connection */
         {"42", ROTA_INVALID},        /* no such table, or of another shape */
-        {"22", ROTA_INVALID},        /* a name that is no text there */
+        {"22", ROTA_INVALID},        /* a name that is not valid text there */
         {"25P02", ROTA_INVALID},     /* the transaction had failed already */
     };
 
@@ -277,7 +278,7 @@ static inline int rota_guard_postgres(PGconn *db, const char *resource, uint64_t
         return err;
     snprintf(number, sizeof(number), "%llu", (unsigned long long)fence);
     values[1] = number;
-    /* The row is locked also where it is not changed. */
+    /* The row is locked even if it is not changed. */
     PGresult *result = PQexecParams(
         db,
         "INSERT INTO rota_guard AS g (resource, fence) VALUES ($1::text, $2::bigint) "
@@ -291,7 +292,7 @@ static inline int rota_guard_postgres(PGconn *db, const char *resource, uint64_t
     return rows == 1 ? 0 : rota_guard_say(ROTA_LOST, ROTA_GUARD_IMPL_LATE);
 }
 
-/* One flight. The savepoint keeps the caller's transaction alive if the lock is not to be had; lock_timeout is set back. */
+/* One flight. The savepoint keeps the caller's transaction alive if the lock is not granted; lock_timeout is set back. */
 #define ROTA_GUARD_IMPL_PG_LOCK                                               \
     "SAVEPOINT rota_sql_lock; "                                               \
     "SELECT set_config('rota.wait', current_setting('lock_timeout'), true), " \
@@ -308,7 +309,7 @@ static inline int rota_guard_impl_pg_lock(PGconn *db, const char *literal, uint3
                                           uint64_t *fence)
 {
     char text[sizeof(ROTA_GUARD_IMPL_PG_LOCK) + 4 * ROTA_GUARD_NAME_MAX + 64];
-    /* 0 is no limit there; nobody waits a month */
+    /* 0 means no limit there; nobody waits a month */
     unsigned long ms = wait_ms == 0 ? 1 : wait_ms == ROTA_NEVER ? 0 : wait_ms;
 
     if (ms > 2147483647)
@@ -365,7 +366,7 @@ static inline int rota_guard_impl_my_code(unsigned number)
     case 1264:
     case 1406:
         return ROTA_INVALID;
-    case 1053: /* shut down, killed, read-only, full, the connection has gone */
+    case 1053: /* shut down, killed, read-only, full, connection gone */
     case 1114:
     case 1290:
     case 1317:
@@ -406,7 +407,7 @@ static inline int rota_guard_impl_my_in_txn(const MYSQL *db)
                                           : 0;
 }
 
-/* QUERY in the caller's transaction. With MYSQL_OPT_RECONNECT it may have gone to another connection, where it has
+/* Runs QUERY in the caller's transaction. With MYSQL_OPT_RECONNECT it may have gone to another connection, where it has
  * committed itself. */
 static inline int rota_guard_impl_my_query(MYSQL *db, const char *query, const char *ddl)
 {
@@ -417,14 +418,14 @@ static inline int rota_guard_impl_my_query(MYSQL *db, const char *query, const c
                : 0;
 }
 
-/* In hexadecimal: no character set and no mode of quoting has a say. */
+/* In hexadecimal, so that no character set and no quoting mode matters. */
 static inline void rota_guard_impl_my_hex(const char *name, char *out)
 {
     for (; *name != '\0'; name++, out += 2)
         snprintf(out, 3, "%02x", (unsigned)(unsigned char)*name);
 }
 
-/* Changes LAST_INSERT_ID() of the connection. */
+/* Changes the connection's LAST_INSERT_ID(). */
 static inline int rota_guard_mysql(MYSQL *db, const char *resource, uint64_t fence)
 {
     char name[2 * ROTA_GUARD_NAME_MAX + 1], text[2 * ROTA_GUARD_NAME_MAX + 256];
@@ -442,14 +443,14 @@ static inline int rota_guard_mysql(MYSQL *db, const char *resource, uint64_t fen
     err = rota_guard_impl_my_query(db, text, ROTA_GUARD_MYSQL_DDL);
     if (err != 0)
         return err;
-    /* The highest, or 0: the row is new. */
+    /* The highest fence, or 0 if the row is new. */
     return mysql_insert_id(db) <= fence ? 0 : rota_guard_say(ROTA_LOST, ROTA_GUARD_IMPL_LATE);
 }
 
 #define ROTA_GUARD_IMPL_MY_CLOCK "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-/* WAIT_MS is rounded up to seconds, as the server counts; MySQL, unlike MariaDB, waits a second for 0 too. Changes
- * LAST_INSERT_ID() of the connection, and the variable @rota_wait. */
+/* WAIT_MS is rounded up to seconds, as the server counts; MySQL, unlike MariaDB, waits a second for 0 too. Changes the
+ * connection's LAST_INSERT_ID(), and the variable @rota_wait. */
 static inline int rota_sql_lock_mysql(MYSQL *db, const char *name, uint32_t wait_ms,
                                       uint64_t *fence)
 {

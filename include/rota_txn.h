@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rota: distributed transactions for C. This header is the reference of librota_txn.
  *
- * Several databases change together or not at all, whoever dies when. A transaction has an id, a deadline and branches:
- * work at named resources, on connections that the application owns. It is committed exactly when the journal says so;
- * the manager's keeper finishes what was decided, and recovery, in any process, finishes what dead ones left.
+ * Several databases change together or not at all, whichever process dies and whenever it dies. A transaction has an id,
+ * a deadline and branches: work at named resources, on connections that the application owns. It is committed exactly
+ * when the journal says so; the manager's keeper finishes what was decided, and recovery, in any process, finishes what
+ * dead processes left.
  *
  *     struct rota_txns *m;
  *     rota_txns_open(&m, NULL, NULL);
@@ -43,7 +44,7 @@ struct rota_branch; /* its part at one resource; it ends with its transaction */
 #define ROTA_TXN_STRICT 0x1u  /* refuse a journal whose server may lose a decision in a crash */
 #define ROTA_TXN_RECOVER 0x2u /* also finish what dead processes left behind */
 
-/* Something came to nothing ten times in a row, or a person is needed: ID, the resource, one line with the way out.
+/* Something has failed ten times in a row, or a person is needed: ID, the resource, one line with the way out.
  * Once per cause, and every minute for a resource that has no URL here. Runs on the keeper's thread. */
 typedef void rota_attention_fn(void *arg, const char *id, const char *resource, const char *line);
 
@@ -52,7 +53,9 @@ struct rota_txns_options { /* zero means the default for each field */
     uint32_t timeout_ms;   /* 60000: the deadline of a transaction, 1 s to 24 h */
     uint32_t call_ms; /* 5000: the most that one request to the journal or a participant may take */
     uint32_t recover_ms; /* 2000: between two passes of recovery */
-    uint32_t keep_ms;  /* 7 days: how long outcomes are kept; at least twice the longest deadline */
+    /* 7 days: how long outcomes are kept. At least twice the longest timeout of all who use the journal: what is older
+     * when it commits is refused */
+    uint32_t keep_ms;
     uint32_t reserved; /* 0 */
     const char
         *resources; /* a file of resources, in place of ~/.config/rota/txn and /etc/rota/txn */
@@ -63,8 +66,8 @@ struct rota_txns_options { /* zero means the default for each field */
 };
 
 /* Opens a manager on the journal that URL names: "file:", "file:/some/folder", "postgres://...", "mysql://...",
- * "etcd://...", or a name of the configuration. NULL or empty: $ROTA_JOURNAL, else the embedded file in its default
- * folder. Makes the journal where there is none. Takes at most call_ms. Give *OUT back with rota_txns_close. */
+ * "etcd://...", or a name from the configuration. NULL or empty: $ROTA_JOURNAL, else the embedded file in its default
+ * folder. Creates the journal if there is none. Takes at most call_ms. Give *OUT back with rota_txns_close. */
 int rota_txns_open_sized(struct rota_txns **out, const char *url,
                          const struct rota_txns_options *opts, size_t size);
 static inline int rota_txns_open(struct rota_txns **out, const char *url,
@@ -73,16 +76,16 @@ static inline int rota_txns_open(struct rota_txns **out, const char *url,
     return rota_txns_open_sized(out, url, opts, sizeof(struct rota_txns_options));
 }
 
-/* Transactions that are still open are aborted. What is decided and not finished after at most call_ms is left to
- * whoever recovers: calls that wait in other threads return what is known (ROTA_UNKNOWN, ROTA_CLOSED), every function
- * that is still to be called is called with that, and connections that are still lent are cut. Not from inside a
- * callback; no call may begin in another thread once this one has. */
+/* Aborts transactions that are still open. What is decided and not finished after at most call_ms is left to whoever
+ * recovers: calls that wait in other threads return what is known (ROTA_UNKNOWN, ROTA_CLOSED), every function that is
+ * still to be called is called with that, and connections that are still on loan are cut. A function that ends a
+ * transaction meanwhile is told ROTA_CLOSED: it was aborted. Not from inside a callback. Once it has begun, no other
+ * thread may begin a call. */
 void rota_txns_close(struct rota_txns *m);
 
-/* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
- * with a secret in it. With M NULL: that of this thread's last call that takes no manager: rota_txns_open,
- * rota_call_read, rota_fence_*, rota_event_*, rota_participant_run. Valid until the thread's next failing call; "" if
- * there was none. */
+/* The message of the calling thread's last failing call on M: one line that says what is wrong and what to do, and never
+ * contains a secret. With M NULL: that of this thread's last call that takes no manager: rota_txns_open, rota_call_read,
+ * rota_fence_*, rota_event_*, rota_participant_run. Valid until the thread's next failing call; "" if there was none. */
 const char *rota_txn_errmsg(const struct rota_txns *m);
 
 /* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
@@ -92,18 +95,18 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
 
 /* ---- Transactions --------------------------------------------------------- */
 
-/* Commit returns 0 when every branch is finished, and not only those of ours. */
+/* Commit returns 0 when every branch is finished, not only our own. */
 #define ROTA_TXN_WAIT 0x1u
 /* Services confirm one after the other, in the order in which they were called, and cancel in the reverse order. */
 #define ROTA_TXN_ORDERED 0x2u
 
 struct rota_txn_options { /* zero means the default for each field */
-    uint32_t timeout_ms;  /* the manager's: after it, it is aborted */
+    uint32_t timeout_ms;  /* the manager's: after it, the transaction is aborted */
     uint32_t flags;       /* ROTA_TXN_WAIT, ROTA_TXN_ORDERED */
     const char *label;    /* what it is, for people: at most 255 bytes */
 };
 
-/* Begins one: no I/O. It ends with rota_txn_commit or rota_txn_abort. */
+/* Begins a transaction: no I/O. It ends with rota_txn_commit or rota_txn_abort. */
 int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
                          struct rota_txn **out);
 static inline int rota_txn_begin(struct rota_txns *m, const struct rota_txn_options *opts,
@@ -113,31 +116,32 @@ static inline int rota_txn_begin(struct rota_txns *m, const struct rota_txn_opti
 }
 
 /* Its id: for a header, an environment variable (ROTA_TXN), rota_txn_join, rota_txn_outcome and the command. Valid as
- * long as T. Whoever was given it may join, so from then on T is never committed in one phase. */
+ * long as T. Whoever has been given it may join, so from then on T is never committed in one phase. */
 const char *rota_txn_id(struct rota_txn *t);
 
-/* Adds branches to another process's transaction, whose id is ID (NULL: $ROTA_TXN). It is that process that decides:
+/* Adds branches to another process's transaction, whose id is ID (NULL: $ROTA_TXN). That process decides:
  * rota_txn_vote says that the work here is done. */
 int rota_txn_join(struct rota_txns *m, const char *id, struct rota_txn **out);
 
-/* Of a joined one: prepares its branches. 0: they will be as is decided, whatever dies: now tell the process that
- * began it. ROTA_ABORTED: nothing of it stays, and the transaction will not be committed. T goes on either way, to be
- * ended by rota_txn_commit. */
+/* For a joined transaction: prepares its branches. 0: they will end as decided, whatever dies; now tell the process that
+ * began it. ROTA_ABORTED: nothing of it stays, and the transaction will not be committed. T goes on either way, and
+ * rota_txn_commit ends it. */
 int rota_txn_vote(struct rota_txn *t);
 
 /* Commits, and consumes T with its branches.
  *   0             committed, durable. The connections are free.
  *   ROTA_ABORTED  rolled back: a branch voted no, or the deadline passed; rota_txn_errmsg says which. The connections
- *                 are free, but for one that was lost, or on which it could not be rolled back: that is cut.
- *   ROTA_UNKNOWN  the journal did not answer in time. The keeper asks on; rota_txn_outcome tells how it ended. Close the
- *                 connections: what is prepared on them is finished by another one.
- * Of a joined one: votes, if that was not done, and waits for the decision of the process that began it. */
+ *                 are free, except one that was lost, or on which it could not be rolled back: that one is cut.
+ *   ROTA_UNKNOWN  the journal did not answer in time. The keeper keeps asking; rota_txn_outcome tells how it ended. Close
+ *                 the connections: what is prepared on them is finished by another one. Or, with a single branch and
+ *                 an id that was given to nobody: the database did not answer COMMIT, and it alone knows.
+ * For a joined transaction: votes, if that was not done, and waits for the decision of the process that began it. */
 int rota_txn_commit(struct rota_txn *t);
 /* Rolls back, and consumes T. 0: nothing of it stays, or will. ROTA_UNKNOWN as above. */
 int rota_txn_abort(struct rota_txn *t);
 
 /* The same without waiting: FN is called once, with what the call would have returned. Until then the connections are
- * lent: nothing may be done on them. */
+ * on loan: nothing may be done on them. */
 typedef void rota_txn_fn(void *arg, int err);
 int rota_txn_vote_async(struct rota_txn *t, rota_txn_fn *fn, void *arg);
 int rota_txn_commit_async(struct rota_txn *t, rota_txn_fn *fn, void *arg);
@@ -164,14 +168,14 @@ struct rota_outcome {
     char why[200];       /* STUCK: one line with the way out; else "" */
 };
 
-/* How the transaction ID stands. ROTA_INVALID: that is no id, or one of another journal. */
+/* How the transaction ID stands. ROTA_INVALID: that is not an id, or it is one of another journal. */
 int rota_txn_outcome_sized(struct rota_txns *m, const char *id, struct rota_outcome *out,
                            size_t size);
 static inline int rota_txn_outcome(struct rota_txns *m, const char *id, struct rota_outcome *out)
 {
     return rota_txn_outcome_sized(m, id, out, sizeof(struct rota_outcome));
 }
-/* The same, but one that is open is aborted now: the answer is never OPEN. */
+/* The same, but a transaction that is open is aborted now: the answer is never OPEN. */
 int rota_txn_settle_sized(struct rota_txns *m, const char *id, struct rota_outcome *out,
                           size_t size);
 static inline int rota_txn_settle(struct rota_txns *m, const char *id, struct rota_outcome *out)
@@ -181,13 +185,14 @@ static inline int rota_txn_settle(struct rota_txns *m, const char *id, struct ro
 
 /* ---- Branches: two-phase commit at databases -------------------------------- */
 
-/* The branch begins on the caller's connection (XA START; BEGIN), which is in no transaction: every statement on it is
- * the branch's until T ends. The application must not end the transaction itself. RESOURCE is the database's name, by
- * which recovery finds it: the same for all processes, of 1 to 255 bytes. The first one on a connection looks at the
- * server's settings and makes the table rota_mark where there is none. OUT may be NULL.
+/* Begins the branch on the caller's connection (XA START; BEGIN), which must not be in a transaction: every statement on
+ * it belongs to the branch until T ends. The application must not end the transaction itself. RESOURCE is the database's
+ * name, by which recovery finds it: the same for all processes, of 1 to 255 bytes, and such as a line of
+ * the file of resources can name: no `=`, no `#` before it, no blank at either end. The first branch on a connection looks
+ * at the server's settings and creates the table rota_mark if there is none. OUT may be NULL.
  * ROTA_UNSUPPORTED: no two-phase commit here; ROTA_AUTH: rights; ROTA_INVALID: the connection is in a transaction, or
  * has been lost; ROTA_ABORTED: the deadline has passed. On error nothing has begun there, and T can go on without it;
- * but one that was joined will be aborted, if the branch was registered before. */
+ * but a joined transaction will be aborted if the branch was registered before. */
 int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
                   struct rota_branch **out);
 int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,
@@ -199,16 +204,19 @@ int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_c
                            struct rota_branch **out, rota_txn_fn *fn, void *arg);
 
 /* SQL is the branch's last statement: it is not run now but with the vote, by rota_txn_commit (or rota_txn_vote), which
- * saves a round trip, and at all branches at once. It leaves in one packet with PREPARE on PostgreSQL, and on a connection
- * of MariaDB that takes several statements in one (CLIENT_MULTI_STATEMENTS); elsewhere right before it. SQL is what
- * PQexec or mysql_query would be given, values in it quoted by PQescapeLiteral or mysql_real_escape_string; rows that it
- * answers are dropped. *CHANGED (may be NULL; stays until T has ended) is how many rows it changed, or found, where the
- * branch voted yes. If it fails the branch votes no: T is aborted, and rota_txn_errmsg has what the server said. So it is
- * with one that ends the transaction, or wants data of the client (COPY). It never runs if T is aborted before.
- * No I/O. One per branch, and nothing else is said on the connection after it. */
+ * saves a round trip, and at all branches at once. It leaves in one packet with PREPARE on PostgreSQL, and on a MariaDB
+ * connection that takes several statements in one (CLIENT_MULTI_STATEMENTS); elsewhere right before it. SQL is what you
+ * would give to PQexec or mysql_query, with values quoted by PQescapeLiteral or mysql_real_escape_string; rows that it
+ * returns are dropped. *CHANGED (may be NULL; must stay until T has ended) is how many rows it changed, or found, if the
+ * branch voted yes; UINT64_MAX: its answer was lost, or is not there yet. If the statement fails, the branch votes no: T is
+ * aborted, and rota_txn_errmsg has what the server said. The same goes for a statement that ends the transaction and, on
+ * PostgreSQL, for one that rolls back to a savepoint, or wants data from the client (COPY). It never runs if T is aborted
+ * before. No I/O. One per branch, before vote, commit and abort; on MariaDB no longer than the server's max_allowed_packet
+ * (else ROTA_INVALID, and T can go on). Nothing else may be sent on the connection after it. */
 int rota_branch_last(struct rota_branch *b, const char *sql, uint64_t *changed);
 
-/* A statement of the branch failed, or the application changed its mind: it votes no, and T will be aborted. No I/O. */
+/* A statement of the branch failed, or the application changed its mind: the branch votes no, and T will be aborted. No I/O.
+ * ROTA_INVALID: vote, commit or abort has begun. */
 int rota_branch_fail(struct rota_branch *b);
 
 /* ---- Services: what they are asked, and the fence --------------------------- */
@@ -217,7 +225,7 @@ int rota_branch_fail(struct rota_branch *b);
  * Each may come doubled, late or out of order, and a cancel may come without its try. */
 enum rota_op { ROTA_OP_TRY = 1, ROTA_OP_CONFIRM, ROTA_OP_CANCEL };
 
-struct rota_call {       /* it does not grow: of a call there is no more to tell */
+struct rota_call {       /* it does not grow: there is no more to say about a call */
     char txn[48];        /* what rota_txn_id says where it was begun: for rota_txn_join */
     uint32_t branch;     /* from 1 on */
     int32_t op;          /* enum rota_op */
@@ -230,7 +238,7 @@ struct rota_call {       /* it does not grow: of a call there is no more to tell
 int rota_call_read(struct rota_call *out, const char *txn, const char *branch, const char *op,
                    const char *deadline);
 
-/* What is to be done with a call; the fence says it. Whatever it is: end the transaction, then answer. */
+/* What to do with a call, as the fence says. Whatever it is: end the transaction, then answer. */
 enum rota_fenced {
     ROTA_FENCE_DO = 1, /* for the first time: do it, commit, answer 200 */
     ROTA_FENCE_DONE,   /* it was done before: do nothing, answer 200 */
@@ -241,50 +249,50 @@ enum rota_fenced {
 };
 
 /* In the caller's own open transaction, before its work: notes CALL in the table rota_fence of that database, and says
- * in *VERDICT what is to be done. The row and the work are committed together, or neither is: a transaction that was
- * rolled back has not been called. Waits for another call of the same branch that is under way, or prepared, as long as
- * the database waits for locks; set that to a few seconds. READ COMMITTED is best; with the others ROTA_BUSY is told
+ * in *VERDICT what to do. The row and the work are committed together, or neither is: a call whose transaction was
+ * rolled back has not happened. Waits for another call of the same branch that is under way, or prepared, as long as
+ * the database waits for locks; set that to a few seconds. READ COMMITTED is best; with the other levels ROTA_BUSY comes
  * more often. SQLite: BEGIN IMMEDIATE, and a connection of libsqlite3.so, not of a copy in the program. On error roll
  * back; rota_txn_errmsg(NULL) has the line.
- * ROTA_INVALID: there is no transaction, it has failed or may only read, or CALL is none; ROTA_BUSY: a lock wait ran out,
- * a deadlock, a transaction that is too old to see the other's: answer 425; ROTA_UNREACHABLE: the connection was lost:
- * answer 425; ROTA_UNSUPPORTED: the table is missing, or another one; ROTA_AUTH: rights. */
+ * ROTA_INVALID: there is no transaction, it has failed or may only read, or CALL is not a call; ROTA_BUSY: a lock wait
+ * ran out, a deadlock, a transaction that is too old to see the other's: answer 425; ROTA_UNREACHABLE: the connection was
+ * lost: answer 425; ROTA_UNSUPPORTED: the table is missing, or is a different one; ROTA_AUTH: rights. */
 int rota_fence_mysql(struct st_mysql *my, const struct rota_call *call, enum rota_fenced *verdict);
 int rota_fence_postgres(struct pg_conn *pg, const struct rota_call *call,
                         enum rota_fenced *verdict);
 int rota_fence_sqlite(struct sqlite3 *db, const struct rota_call *call, enum rota_fenced *verdict);
 
-/* Makes the table rota_fence where there is none. Outside of a transaction (ROTA_INVALID): MariaDB would commit that.
- * ROTA_AUTH: rota_txn_errmsg(NULL) has the statement for somebody who may. */
+/* Creates the table rota_fence if there is none. Outside of a transaction (else ROTA_INVALID): MariaDB would commit it.
+ * ROTA_AUTH: rota_txn_errmsg(NULL) has the statement for somebody who may run it. */
 int rota_fence_make_mysql(struct st_mysql *my);
 int rota_fence_make_postgres(struct pg_conn *pg);
 int rota_fence_make_sqlite(struct sqlite3 *db);
 
-/* Takes away rows of M's transactions that are done or expired, as the journal says, and whose deadline passed a day
- * ago: a try that comes now is refused without them. Outside of a transaction; a hundred transactions at once, until
- * there are no more. What is tried, and neither confirmed nor cancelled, stays, whatever the journal says: somebody has
- * reserved it. *COUNT (may be NULL): the rows that went. rota_txn_errmsg(m) has the line. */
+/* Deletes the rows of M's transactions that the journal calls done or expired and whose deadline passed a day ago: a try
+ * that comes now is refused without them. Outside of a transaction; a hundred transactions at once, until there are no
+ * more. What is tried, and neither confirmed nor cancelled, stays, whatever the journal says: somebody has reserved it.
+ * *COUNT (may be NULL): the rows that were deleted. rota_txn_errmsg(m) has the line. */
 int rota_fence_clean_mysql(struct rota_txns *m, struct st_mysql *my, uint64_t *count);
 int rota_fence_clean_postgres(struct rota_txns *m, struct pg_conn *pg, uint64_t *count);
 int rota_fence_clean_sqlite(struct rota_txns *m, struct sqlite3 *db, uint64_t *count);
 
 /* ---- Branches: services by try, confirm and cancel --------------------------- */
 
-/* What a service of this process does. Each is called with what rota_tcc_call was given, may be called again at any time
- * and out of order (after a crash in another process, which serves the same name), and answers:
+/* What a service of this process does. Each function is called with what rota_tcc_call was given, may be called again at
+ * any time and out of order (after a crash in another process that serves the same name), and answers:
  *   0             try: it is reserved; confirm, cancel: it is done, or was before
  *   ROTA_ABORTED  try: it will not be; confirm, cancel: refused for good, a person is called (STUCK)
  *   ROTA_BUSY     it is under way elsewhere: asked again after a second; a try counts as failed
  *   all else      nobody knows: a try counts as failed and is cancelled, the others are asked again
- * rota_fence_* in the function's own local transaction make doubled, late and empty calls harmless. Try runs in the thread
- * that calls rota_tcc_call, the others on a few threads of the manager's, where calls of this library may wait. */
+ * rota_fence_* in the function's own local transaction makes doubled, late and empty calls harmless. Try runs in the thread
+ * that calls rota_tcc_call, the others on a few of the manager's threads, where calls of this library may wait. */
 typedef int rota_tcc_fn(void *arg, const struct rota_call *call, const void *payload, size_t size);
 struct rota_tcc {
     rota_tcc_fn *try_fn, *confirm_fn, *cancel_fn;
 };
 
 /* Serves NAME from now on, until M is closed: what was left behind for it is confirmed or cancelled at once. Every process
- * that begins or recovers transactions with it serves it; where nobody does, a person is told, and it waits. */
+ * that begins or recovers transactions with it must serve it; if nobody does, a person is told, and it waits. */
 int rota_tcc_serve_sized(struct rota_txns *m, const char *name, const struct rota_tcc *calls,
                          size_t size, void *arg);
 static inline int rota_tcc_serve(struct rota_txns *m, const char *name,
@@ -294,20 +302,20 @@ static inline int rota_tcc_serve(struct rota_txns *m, const char *name,
 }
 
 /* T's next branch is the service NAME: it is written down in the journal with its payload (at most 32 KB), and then
- * tried. 0: it is reserved, and will be confirmed or cancelled as is decided, whatever dies. Else T will be aborted, and
+ * tried. 0: it is reserved, and will be confirmed or cancelled as decided, whatever dies. Else T will be aborted, and
  * what may be reserved is cancelled: ROTA_ABORTED: the try said no, or the deadline has passed, or T was settled;
  * ROTA_UNREACHABLE: the journal did not answer, it was not tried; ROTA_UNKNOWN: the try failed. ROTA_UNSUPPORTED: nobody
  * serves NAME here, and T can go on without it. */
 int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, size_t size);
-/* The same without waiting: the try runs on a thread of the manager's. Several at once are written down together. Commit
- * and abort come when all were called back. */
+/* The same without waiting: the try runs on one of the manager's threads. Several at once are written down together.
+ * Commit and abort come when all have been called back. */
 int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payload, size_t size,
                         rota_txn_fn *fn, void *arg);
 
 /* A service over HTTP: three addresses to which BODY is posted, with the headers Rota-Txn, Rota-Branch, Rota-Op and
- * Rota-Deadline (docs/transactions/tcc.md). It answers 2xx: done; 409: refused, for good; 425: under way; all else, and
- * nothing, is asked again, but for a try, which counts as failed and is cancelled. All of it is kept in the journal, at most
- * 32 KB: no secret belongs there. */
+ * Rota-Deadline (docs/transactions/tcc.md). It answers 2xx: done; 409: refused, for good; 425: under way. After any other
+ * answer, or none, it is asked again, except for a try, which counts as failed and is cancelled. All of this is kept in the
+ * journal, at most 32 KB: no secret belongs there. */
 struct rota_tcc_http {
     const char
         *resource; /* the service by its name in the file of resources; NULL: the URLs say where */
@@ -318,8 +326,8 @@ struct rota_tcc_http {
     size_t size;
 };
 
-/* T's next branch is such a service, as with rota_tcc_call, whose errors it has; ROTA_UNSUPPORTED: no such service is known
- * here, or there is no libcurl. ANSWER (ROOM bytes; NULL: none) has what the try was answered, as a string, at most 64 KB. */
+/* T's next branch is such a service, as with rota_tcc_call, with the same errors; ROTA_UNSUPPORTED: no such service is known
+ * here, or there is no libcurl. ANSWER (ROOM bytes; NULL: none) gets the answer to the try, as a string, at most 64 KB. */
 int rota_tcc_http_sized(struct rota_txn *t, const struct rota_tcc_http *what, size_t size,
                         char *answer, size_t room);
 static inline int rota_tcc_http(struct rota_txn *t, const struct rota_tcc_http *what, char *answer,
@@ -327,7 +335,8 @@ static inline int rota_tcc_http(struct rota_txn *t, const struct rota_tcc_http *
 {
     return rota_tcc_http_sized(t, what, sizeof(struct rota_tcc_http), answer, room);
 }
-/* The same without waiting; ANSWER stays until FN is called. Several at once are written down together, and tried at once. */
+/* The same without waiting; ANSWER must stay until FN is called. Several at once are written down together, and tried at
+ * once. */
 int rota_tcc_http_async_sized(struct rota_txn *t, const struct rota_tcc_http *what, size_t size,
                               char *answer, size_t room, rota_txn_fn *fn, void *arg);
 static inline int rota_tcc_http_async(struct rota_txn *t, const struct rota_tcc_http *what,
@@ -338,12 +347,12 @@ static inline int rota_tcc_http_async(struct rota_txn *t, const struct rota_tcc_
 
 /* ---- Events: the outbox -------------------------------------------------------- */
 
-/* An event is a row in the service's own database, written in the same transaction as what it tells of: both are there, or
- * neither is. rota-relay(1) publishes it, with this id each time; a consumer takes it once, in the transaction of its own
- * work, and says that it is processed. docs/transactions/outbox.md has the same in plain SQL. */
+/* An event is a row in the service's own database, written in the same transaction as the change it tells of: both are
+ * there, or neither is. rota-relay(1) publishes it, with this id each time; a consumer takes it once, in the transaction of
+ * its own work, and says that it is processed. docs/transactions/outbox.md has the same in plain SQL. */
 struct rota_event {
-    const char *topic; /* where to: 1 to 255 bytes */
-    const char *key;   /* events of one key keep their order; NULL: there is none */
+    const char *topic; /* where it goes: 1 to 255 bytes */
+    const char *key;   /* events of one key keep their order; NULL: no order */
     const char *type;  /* NULL: none */
     const void *payload;
     size_t size;
@@ -353,7 +362,7 @@ struct rota_event {
 };
 
 /* In the caller's open transaction: writes E. On error roll back; rota_txn_errmsg(NULL) has the line. Errors as those of
- * rota_fence_*; ROTA_INVALID also: there is such an event_id, or E or its map is none. */
+ * rota_fence_*; ROTA_INVALID also: that event_id exists already, or E is not an event, or its map is not a map. */
 int rota_event_put_mysql_sized(struct st_mysql *my, const struct rota_event *e, size_t size);
 int rota_event_put_postgres_sized(struct pg_conn *pg, const struct rota_event *e, size_t size);
 int rota_event_put_sqlite_sized(struct sqlite3 *db, const struct rota_event *e, size_t size);
@@ -370,12 +379,12 @@ static inline int rota_event_put_sqlite(struct sqlite3 *db, const struct rota_ev
     return rota_event_put_sqlite_sized(db, e, sizeof(struct rota_event));
 }
 
-/* With a transaction of Rota's: writes E on the connection of T's branch at RESOURCE, which has begun (rota_xa_*), as a statement
- * of that branch: it is seen if T is committed, and else never was. Waits for the database, so not inside a callback; a program
- * that must not wait writes the row itself, for it is an ordinary statement. T will be aborted after an error of the database:
- * those of rota_event_put_*, or ROTA_UNREACHABLE: the connection is lost. ROTA_INVALID: E is no event, T has no branch there, or
- * it is lent; ROTA_UNSUPPORTED: it is a service, which writes its events in its own database: nothing was done, and T can go on.
- * rota_txn_errmsg of the manager has the line. */
+/* In a Rota transaction: writes E on the connection of T's branch at RESOURCE, which has begun (rota_xa_*), as a statement of
+ * that branch: it is seen if T is committed, and otherwise never existed. Waits for the database, so not inside a callback; a
+ * program that must not wait writes the row itself: it is an ordinary statement. T will be aborted after an error of the
+ * database: those of rota_event_put_*, or ROTA_UNREACHABLE: the connection is lost. After these, nothing was done, and T can go
+ * on: ROTA_INVALID: E is not an event, T has no branch there, or it is on loan; ROTA_UNSUPPORTED: it is a service, which writes
+ * its events in its own database. rota_txn_errmsg of the manager has the line. */
 int rota_event_put_sized(struct rota_txn *t, const char *resource, const struct rota_event *e,
                          size_t size);
 static inline int rota_event_put(struct rota_txn *t, const char *resource,
@@ -384,24 +393,24 @@ static inline int rota_event_put(struct rota_txn *t, const char *resource,
     return rota_event_put_sized(t, resource, e, sizeof(struct rota_event));
 }
 
-/* Makes the tables rota_event, rota_event_trouble and rota_inbox (SQLite: and rota_relay) where they are missing. Outside
- * of a transaction (ROTA_INVALID). ROTA_AUTH: docs/transactions/outbox.md has the statements for somebody who may. */
+/* Creates the tables rota_event, rota_event_trouble and rota_inbox (SQLite: and rota_relay) if they are missing. Outside of
+ * a transaction (else ROTA_INVALID). ROTA_AUTH: docs/transactions/outbox.md has the statements for somebody who may run them. */
 int rota_event_make_mysql(struct st_mysql *my);
 int rota_event_make_postgres(struct pg_conn *pg);
 int rota_event_make_sqlite(struct sqlite3 *db);
 
 /* On the consumer's side, in its open transaction, before its work: notes in the table rota_inbox that CONSUMER (its name, 1 to
  * 128 bytes) takes the event EVENT_ID (1 to 64 bytes). 0: for the first time: do the work, commit, acknowledge the message.
- * ROTA_BUSY: it was taken before: do nothing, end the transaction, acknowledge. Waits for another who has it and has not
- * committed, as long as the database waits for locks. ROTA_ABORTED: that was too long, or a deadlock: roll back, and leave the
- * message to come again, as with all other errors. */
+ * ROTA_BUSY: it was taken before: do nothing, end the transaction, acknowledge. Waits for another consumer that has it and has
+ * not committed, as long as the database waits for locks. ROTA_ABORTED: that was too long, or a deadlock: roll back, and let the
+ * message come again, as after all other errors. */
 int rota_event_take_mysql(struct st_mysql *my, const char *consumer, const char *event_id);
 int rota_event_take_postgres(struct pg_conn *pg, const char *consumer, const char *event_id);
 int rota_event_take_sqlite(struct sqlite3 *db, const char *consumer, const char *event_id);
 
-/* Where the consumer can reach the table of events: the event EVENT_ID is processed. In the transaction of its work, or after
- * it; twice is legal, and so is an event that is no longer there. MAP: as in struct rota_event. May wait for the relay, which
- * holds the row while it publishes it. */
+/* For a consumer that can reach the table of events: says that the event EVENT_ID is processed. In the transaction of its
+ * work, or after it; saying it twice is legal, and so is an event that is no longer there. MAP: as in struct rota_event. May
+ * wait for the relay, which holds the row while it publishes it. */
 int rota_event_processed_mysql(struct st_mysql *my, const char *map, const char *event_id);
 int rota_event_processed_postgres(struct pg_conn *pg, const char *map, const char *event_id);
 int rota_event_processed_sqlite(struct sqlite3 *db, const char *map, const char *event_id);
@@ -410,14 +419,14 @@ int rota_event_processed_sqlite(struct sqlite3 *db, const char *map, const char 
 
 /* For participants that the journal cannot reach, and that must be able to end by themselves:
  * docs/transactions/three-phase.md says what it buys and what it does not. Two-phase commit, with a journal that does not
- * die, is the better one where it can be had. */
+ * die, is the better choice where you can have it. */
 
-#define ROTA_PARTICIPANT_INSECURE 0x1u /* without token and TLS also where others reach it */
+#define ROTA_PARTICIPANT_INSECURE 0x1u /* without token and TLS even where others reach it */
 
 struct rota_participant_options { /* zero means the default for each field */
     const char *listen;           /* ADDRESS:PORT; 127.0.0.1:0, any port */
-    /* Its first line must be sent by who asks, and is sent to whom it asks: all who take part have the same one. It goes over
-     * https, or to this machine, only. */
+    /* Whoever asks must send its first line, and it is sent to whomever this one asks: all who take part have the same one. It
+     * is sent only over https or to this machine. */
     const char *token_file;
     const char *cert_file, *key_file; /* https, PEM; the key may be in the same file */
     const char *ca_file; /* who vouches for the others' certificates; the system's authorities */
@@ -426,16 +435,17 @@ struct rota_participant_options { /* zero means the default for each field */
     rota_log_fn *log;    /* as attention, called on any of its threads: it must be quick */
     void *log_arg;
     rota_attention_fn
-        *attention; /* the outcome is mixed; something came to nothing ten times: once per cause */
+        *attention; /* the outcome is mixed, or something has failed ten times: once per cause */
     void *attention_arg;
     void (*listens)(void *arg, uint16_t port); /* once, before it serves */
     void *listens_arg;
+    const char *resource; /* the name of its database: asked under another, it refuses; NULL: any */
 };
 
 /* Takes part in three-phase commit at the database URL (mysql:, postgres:), until it is stopped: promises in the table
- * rota_promise, which it makes, work that is prepared there, timers; coordinators and other participants ask at its
- * address. What is open when it ends goes on when somebody runs it again. Blocks; one per database: ROTA_LOST: another has
- * taken over. Any number of them, at different databases, in a process. rota_txn_errmsg(NULL) has the line. */
+ * rota_promise, which it creates, work that is prepared there, timers; coordinators and other participants ask at its
+ * address. What is open when it ends goes on when somebody runs it again. Blocks. One per database: ROTA_LOST: another has
+ * taken over. A process may run any number of them, at different databases. rota_txn_errmsg(NULL) has the line. */
 int rota_participant_run_sized(const char *url, const struct rota_participant_options *opts,
                                size_t size);
 static inline int rota_participant_run(const char *url, const struct rota_participant_options *opts)
@@ -445,17 +455,17 @@ static inline int rota_participant_run(const char *url, const struct rota_partic
 
 struct rota_three; /* a coordinator: a manager's journal, and an address */
 
-#define ROTA_THREE_INSECURE 0x1u /* as of a participant */
+#define ROTA_THREE_INSECURE 0x1u /* as for a participant */
 
-struct rota_three_options { /* zero means the default for each field; as of a participant */
+struct rota_three_options { /* zero means the default for each field; as for a participant */
     const char *listen;
-    const char *address; /* how participants reach it, if that is another: http://HOST:PORT */
+    const char *address; /* how participants reach it, if that differs: http://HOST:PORT */
     const char *token_file, *cert_file, *key_file, *ca_file;
     uint32_t flags; /* ROTA_THREE_INSECURE */
 };
 
-/* Listens, and answers participants from M's journal: of its own transactions, and of those whose coordinator has died, if
- * they were told the same address. Those are finished, too. Close it before M. */
+/* Listens, and answers participants from M's journal: about its own transactions, and about those whose coordinator has
+ * died, if they were told the same address. It finishes those, too. Close it before M. */
 int rota_three_open_sized(struct rota_txns *m, const struct rota_three_options *opts, size_t size,
                           struct rota_three **out);
 static inline int rota_three_open(struct rota_txns *m, const struct rota_three_options *opts,
@@ -464,7 +474,7 @@ static inline int rota_three_open(struct rota_txns *m, const struct rota_three_o
     return rota_three_open_sized(m, opts, sizeof(struct rota_three_options), out);
 }
 uint16_t rota_three_port(const struct rota_three *c);
-/* What is not finished is left to whoever is opened at the same address, and to recovery. No call may be under way. */
+/* What is not finished is left to whichever is opened at the same address, and to recovery. No call may be under way. */
 void rota_three_close(struct rota_three *c);
 
 struct rota_three_part {           /* who takes part; it does not grow */
@@ -474,17 +484,17 @@ struct rota_three_part {           /* who takes part; it does not grow */
     size_t count;
 };
 
-/* What a participant does that is ready and hears nobody who knows: it commits, as in the textbook, and the outcome may be
- * mixed. Without it, it waits. */
+/* A participant that is ready and reaches nobody who knows the outcome commits, as in the textbook, and the outcome may be
+ * mixed. Without this flag, it waits. */
 #define ROTA_THREE_COMMIT 0x1u
 
 struct rota_three_work {  /* zero means the default for each field */
     uint32_t flags;       /* ROTA_THREE_COMMIT */
-    uint32_t promise_ms;  /* 5000: T1, promises are kept so long */
-    uint32_t ready_ms;    /* 15000: T2, who is ready waits so long before it asks */
-    uint32_t patience_ms; /* who prepares is waited for so long; a little less than half of T2 */
+    uint32_t promise_ms;  /* 5000: T1, how long promises are kept */
+    uint32_t ready_ms;    /* 15000: T2, how long one that is ready waits before it asks */
+    uint32_t patience_ms; /* how long to wait for preparing; a little less than half of T2 */
     uint32_t
-        wait_ms; /* 30000: after the decision participants are waited for so long; UINT32_MAX: for ever */
+        wait_ms; /* 30000: how long to wait for participants after the decision; UINT32_MAX: for ever */
     uint32_t reserved;                        /* 0 */
     void (*begun)(void *arg, const char *id); /* before anybody is asked */
     void *begun_arg;
@@ -492,12 +502,14 @@ struct rota_three_work {  /* zero means the default for each field */
 
 /* Commits the statements of 1 to 16 participants by three-phase commit. Any number of threads at once.
  *   0             committed, durable; all have done it, or will
- *   ROTA_ABORTED  nothing of it stays, or will: one said no, or did not answer in time
- *   ROTA_MIXED    decided, and one has ended otherwise: a person has to mend it (the manager's attention, rota txn ls
+ *   ROTA_ABORTED  nothing of it stays, or will: one said no, or did not answer in time. Except what a statement has
+ *                 committed itself (COMMIT, in PostgreSQL): that is noticed and is a no, but nobody can take it back
+ *   ROTA_MIXED    decided, and one has ended differently: a person has to mend it (the manager's attention, rota txn ls
  *                 --attention). It stays open in the journal until somebody says that it is mended (rota txn resolve --done)
- *   ROTA_UNKNOWN  not decided yet: the journal, or with ROTA_THREE_COMMIT a participant, does not answer. It is asked on
- *                 while C is open; rota_txn_outcome tells how it ended.
- * ROTA_INVALID, ROTA_NOMEM: nothing was begun. rota_txn_errmsg of the manager has the line. */
+ *   ROTA_UNKNOWN  not decided yet: the journal, or with ROTA_THREE_COMMIT a participant, does not answer. C keeps asking
+ *                 while it is open; rota_txn_outcome tells how it ended.
+ * ROTA_INVALID, ROTA_NOMEM: nothing was begun. rota_txn_errmsg of the manager has the line. If it takes more than a second,
+ * the manager's log says, as ROTA_LOG_INFO, who has not answered yet. */
 int rota_three_commit_sized(struct rota_three *c, const struct rota_three_part *parts, size_t count,
                             const struct rota_three_work *how, size_t size);
 static inline int rota_three_commit(struct rota_three *c, const struct rota_three_part *parts,

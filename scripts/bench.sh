@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the benches into build/ and runs them one after the other, their reports on the terminal.
+# Builds the benches into build-bench/ and runs them one after the other, their reports on the terminal. Databases and brokers are
+# started by the tests' own code, so that is there, too.
 #
 #   scripts/bench.sh [--quick] [BENCH...]     as rota-bench: without words, all of them
 set -eu
 cd "$(dirname "$0")/.."
-make -s build/build.ninja
-meson configure build -Dbench=true
-ninja -C build
+[ -f build-bench/build.ninja ] || meson setup build-bench -Dtests=enabled -Dbench=true
+peers=$(ninja -C build-bench -t targets all | sed -n 's/^\(bench\/[a-z]*-peer\):.*/\1/p')
+# shellcheck disable=SC2086 # a list of words
+ninja -C build-bench rota bench/rota-bench $peers
 code=0
-meson test -C build --benchmark --no-rebuild --verbose --num-processes 1 --test-args="$*" || code=$?
+meson test -C build-bench --benchmark --no-rebuild --verbose --num-processes 1 --test-args="$*" || code=$?
 [ $# -eq 0 ] || exit $code
 
 # What a command costs at the start, in one run beside flock(1).
@@ -17,9 +19,9 @@ room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 ROTA_URL=file:$room/rota
 export ROTA_URL
-build/rota run start -- true
+build-bench/rota run start -- true
 hyperfine -N --warmup 10 --runs 200 --export-csv "$room/start.csv" \
-    "flock $room/flock true" "build/rota run start -- true"
+    "flock $room/flock true" "build-bench/rota run start -- true"
 awk -F, 'NR == 2 { flock = $4 } NR == 3 { rota = $4 } END {
     more = (rota - flock) * 1000
     printf "  rota run NAME -- true: %.2f ms more than flock (medians), goal <= 3: %s\n", more,

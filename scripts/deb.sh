@@ -15,7 +15,7 @@ packaged=$(dpkg-parsechangelog -l debian/changelog -S Version)
     { echo "debian/changelog says $packaged, meson.build $version: make them one" >&2; exit 1; }
 
 # A date that both the packages and a second build of them agree on: the changelog's, which dpkg exports.
-(cd build-deb/rota && nice dpkg-buildpackage -b -uc -us) >build-deb/log 2>&1 ||
+(cd build-deb/rota && dpkg-buildpackage -b -uc -us) >build-deb/log 2>&1 ||
     { tail -n 40 build-deb/log; exit 1; }
 rm -rf build-deb/rota
 ls build-deb/*.deb

@@ -6,7 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "$*"; exit 1; }
 
-out=$(scripts/deb.sh) || fail "$out"
+# What is packaged counts here, not how fast it is: half the time.
+out=$(DEB_BUILD_OPTIONS="noopt noautodbgsym parallel=$(nproc)" scripts/deb.sh) || fail "$out"
 version=$(dpkg-parsechangelog -l debian/changelog -S Version)
 arch=$(dpkg --print-architecture)
 triplet=$(dpkg-architecture -q DEB_HOST_MULTIARCH)

@@ -24,7 +24,9 @@ CPU = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.M) # scripts/timed.sh:
 ENGINES = sorted(name for name in os.listdir(os.path.join(os.path.dirname(__file__), "..", "src", "engine"))
                  if name not in ("fault", "kit", "resp", "sql", "trace") and "." not in name)
 # What runs on an engine's server, but is not the engine's: a word in its name says so.
-OTHER_PARTS = {"transactions": {"journal", "branch", "takeover", "txn"},
+OTHER_PARTS = {"transactions": {"journal", "branch", "takeover", "txn", "fence", "event", "resource", "manager", "bank", "tcc",
+                                "phase", "http", "serve", "transfer"},
+               "outbox": {"relay", "broker", "lane", "outbox"},
                "SQL dialects": {"row", "version", "shedlock", "lease", "hold", "getlock", "advisory", "forupdate", "table"}}
 CORES = 2 # what we count on
 BUDGET_S = 90 # of each engine: what it may add to a run on that many

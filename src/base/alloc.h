@@ -20,12 +20,12 @@ void *rt_realloc(void *p, size_t size);
 char *rt_strdup(const char *s);
 void rt_free(void *p);
 
-/* *ARRAY, the pointer to ROOM elements of EACH bytes, gets room for NEED of them, doubled so that adding one by one stays
- * cheap. False: no memory, and all is as before. */
+/* Gives *ARRAY, a pointer to ROOM elements of EACH bytes, room for NEED of them. Doubles, so that adding one by one
+ * stays cheap. False: no memory, and all is as before. */
 bool rt_grow(void *array, size_t *room, size_t need, size_t each);
 
-/* For what a secret (a password, a token) may have been in: wiped before it goes back to the heap. SIZE, OLD:
- * how large it is. As free and realloc otherwise. */
+/* For memory that may have held a secret (a password, a token): wiped before it goes back to the heap. SIZE, OLD:
+ * how large it is. Otherwise like free and realloc. */
 void rt_free_wiped(void *p, size_t size);
 void *rt_realloc_wiped(void *p, size_t old, size_t size);
 

@@ -52,8 +52,8 @@ enum rt_bug {
     RT_BUG_TOUCH_SECURED_AT_ONCE = 36,
     RT_BUG_REPLAY_BELIEVED = 38,
     RT_BUG_ONE_SYNC_IS_ENOUGH = 39,
-    /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what
-     * observers see. */
+    /* Those that the simulator judges by what became of the lines: whom a release wakes, what was left, how long others
+     * wait, what observers see. */
     RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd, ZooKeeper */
     RT_BUG_MISSING_IS_LEFT = 42,    /* etcd, SQL, ZooKeeper */
     RT_BUG_WANTED_NOT_HEARD = 43,   /* the dispatcher */
@@ -64,14 +64,14 @@ enum rt_bug {
     RT_BUG_REPLIES_COUNT = 61,     /* a majority of replies is taken for one of grants */
     RT_BUG_NO_WRITE_BACK = 62,     /* numbers differ, and stay so */
     RT_BUG_GIVEN_WHERE_TAKEN = 63, /* released only where the taking was answered */
-    RT_BUG_NO_DRIFT = 64,          /* the session: nodes' clocks are thought to run as ours */
+    RT_BUG_NO_DRIFT = 64,          /* session: nodes' clocks are assumed to run like ours */
     RT_BUG_BESIDE_THE_BEATS = 65,  /* a lock that was sent before a beat counts as renewed by it */
-    RT_BUG_ONE_TOKEN = 66,         /* the next attempt has the token of the last */
+    RT_BUG_ONE_TOKEN = 66,         /* the next attempt reuses the last token */
     /* Of the dialects on Redis; they have 11 too. */
-    RT_BUG_RENEWAL_NOT_READ = 70,  /* what is lost is not told */
+    RT_BUG_RENEWAL_NOT_READ = 70,  /* a loss is not told */
     RT_BUG_ASKED_NOT_RENEWED = 71, /* what was granted before the beat and is told after it */
-    RT_BUG_WORD_NOT_HEARD = 72,    /* of who released */
-    RT_BUG_ASKS_FOR_THE_DEAD = 73, /* a session that is over is asked for on */
+    RT_BUG_WORD_NOT_HEARD = 72,    /* of a release */
+    RT_BUG_ASKS_FOR_THE_DEAD = 73, /* still asks for a session that is over */
     /* Of SQL's dialects that are rows with an end; they have 11 and 70 too. */
     RT_BUG_LEAVES_ANY_ROW = 74, /* a release does not ask whose it is */
     RT_BUG_RENEWS_ANY_ROW = 75, /* and neither does a renewal */
@@ -101,31 +101,34 @@ enum rt_bug {
     /* ... of the journal that its simulator plays. */
     RT_BUG_TXN_OVERWRITES = 117,    /* the last decision wins */
     RT_BUG_TXN_FORGETS_FIRST = 118, /* and raises the floor after that */
-    /* ... of processes that join, and of who waits for them. */
+    /* ... of processes that join, and of those that wait for them. */
     RT_BUG_TXN_WORKS_UNREGISTERED = 119, /* work begins when REGISTER leaves */
-    RT_BUG_TXN_NOT_COUNTED = 120,        /* COMMIT knows all branches, it says */
+    RT_BUG_TXN_NOT_COUNTED = 120,        /* COMMIT claims to know all branches */
     RT_BUG_TXN_SILENCE_IS_ABORT = 121,   /* rolled back after a yes, when nobody decides */
     RT_BUG_TXN_UNPREPARED_IS_YES = 122,  /* of a branch elsewhere */
-    RT_BUG_TXN_BELOW_IS_COMMITTED = 123, /* what nobody knows any more has gone well */
+    RT_BUG_TXN_BELOW_IS_COMMITTED = 123, /* what nobody knows any more went well */
     RT_BUG_TXN_LATE_VOTE_ROLLED = 124,   /* a vote that comes after the decision is rolled back */
     RT_BUG_TXN_LOST_VOTE_IS_NO = 125,    /* told ABORTED, and the coordinator finds it prepared */
-    RT_BUG_TXN_CLOSES_OTHERS = 126,      /* DONE when the branches of who joined are */
+    RT_BUG_TXN_CLOSES_OTHERS = 126,      /* DONE when a joiner's branches are */
     /* ... of services. */
     RT_BUG_TXN_HELD_IS_DONE = 127,      /* 425 */
     RT_BUG_TXN_REFUSED_IS_DONE = 128,   /* a confirm that is */
-    RT_BUG_TXN_ABORT_NOT_READ = 129,    /* recovery cancels whom it knows of */
+    RT_BUG_TXN_ABORT_NOT_READ = 129,    /* recovery cancels those it knows */
     RT_BUG_TXN_CANCELS_EARLY = 140,     /* before ABORT stands */
     RT_BUG_TXN_CLOSES_RESERVED = 141,   /* DONE when the cancels have left */
-    RT_BUG_TXN_UNVOUCHED_IS_YES = 142,  /* a try of who joined, whatever it was answered */
+    RT_BUG_TXN_UNVOUCHED_IS_YES = 142,  /* a joiner's try, whatever it was answered */
     RT_BUG_TXN_CANCELS_FORGOTTEN = 143, /* what was done and forgotten may have been confirmed */
+    RT_BUG_TXN_LATE_PREPARES = 144, /* an unanswered branch is rolled back, and may still prepare */
     /* Of participants. */
-    RT_BUG_BRANCH_ANSWER_IS_YES = 130, /* PostgreSQL: whatever is answered to PREPARE */
+    RT_BUG_BRANCH_ANSWER_IS_YES = 130, /* PostgreSQL: any answer to PREPARE */
     RT_BUG_BRANCH_OLD_VIEW = 131,      /* MariaDB: the gate believes what InnoDB shows */
     RT_BUG_BRANCH_RESET_NOT_SEEN = 132,
     RT_BUG_BRANCH_NOTA_IS_DONE = 133,
     RT_BUG_BRANCH_NO_FENCE = 134,
     RT_BUG_BRANCH_LOST_IS_NO = 135,
-    RT_BUG_BRANCH_ANY_TABLE = 136, /* MariaDB: what cannot be rolled back may be changed */
+    RT_BUG_BRANCH_ANY_TABLE = 136,   /* MariaDB: what cannot be rolled back may be changed */
+    RT_BUG_BRANCH_LAST_READS = 137,  /* ... one that wrote nothing before its last statement */
+    RT_BUG_BRANCH_LAST_FAILED = 138, /* MariaDB: the vote follows a last statement that did */
     /* Of the manager: the bank finds them. */
     RT_BUG_MANAGER_NOT_DURABLE = 150,          /* COMMIT counts when DECIDE has left */
     RT_BUG_MANAGER_ABORT_PRESUMED = 151,       /* recovery rolls back without DECIDE */
@@ -148,13 +151,13 @@ enum rt_bug {
     RT_BUG_THREE_RESTART_FORGETS = 207, /* PRECOMMITTED is given up by a restart */
     RT_BUG_THREE_MIX_NOT_TOLD = 208,    /* by the participant */
     RT_BUG_THREE_MIX_CLOSED = 209,      /* by the coordinator */
-    RT_BUG_THREE_NOT_REGISTERED = 210,  /* who takes part, before PRE leaves */
-    RT_BUG_THREE_ABORT_NOT_READ = 211,  /* recovery does not ask who has committed of itself */
-    RT_BUG_THREE_NOT_FENCED = 212,      /* ... and lets who has not prepared yet do so later */
+    RT_BUG_THREE_NOT_REGISTERED = 210,  /* participants, before PRE leaves */
+    RT_BUG_THREE_ABORT_NOT_READ = 211,  /* recovery does not ask who committed on its own */
+    RT_BUG_THREE_NOT_FENCED = 212,      /* ... and lets the unprepared prepare later */
     /* Of the fence of services. */
     RT_BUG_FENCE_SELECT_FIRST = 240, /* what a look has shown is believed after the wait */
     RT_BUG_FENCE_NO_TOMBSTONE = 241, /* a cancel without its try leaves nothing behind */
-    RT_BUG_FENCE_CONFIRM_ANY = 242,  /* a confirm does not look whose try it was */
+    RT_BUG_FENCE_CONFIRM_ANY = 242,  /* a confirm does not ask whose try it was */
     RT_BUG_FENCE_NO_DEADLINE = 243,  /* a try is welcome at any time */
     RT_BUG_FENCE_CLEANS_ALL = 244,   /* rows go whatever the journal says */
     RT_BUG_FENCE_SKIPPED = 245,      /* each call is done as it comes */
@@ -168,9 +171,9 @@ enum rt_bug {
     RT_BUG_SERVE_LEFT_IS_DONE = 254,    /* DONE when the last calls have left */
     RT_BUG_SERVE_ONGOING_IS_DONE = 255, /* 425, of a confirm or a compensation */
     RT_BUG_SERVE_SILENCE_IS_NO = 256,   /* a back-check that is not answered */
-    RT_BUG_SERVE_STEPS_FORGOTTEN = 257, /* who takes over does not know what has run */
+    RT_BUG_SERVE_STEPS_FORGOTTEN = 257, /* a successor does not know what has run */
     /* Of the driver of PostgreSQL. */
-    RT_BUG_MANY_ALL_CHANGED = 258, /* of steps that are said as one, whatever the server answers */
+    RT_BUG_MANY_ALL_CHANGED = 258, /* of steps sent as one, whatever the server answers */
     /* Of the relay. */
     RT_BUG_RELAY_ANY_ORDER = 260,    /* a row goes whatever is before it */
     RT_BUG_RELAY_LOST_IS_SENT = 261, /* marked without a confirm */

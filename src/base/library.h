@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared library that is loaded when somebody first needs it: headers build it, the library need not be there.
+/* A shared library, loaded when somebody first needs it: the build needs its headers, the library may be absent.
  *
  *     static struct rt_library library = RT_LIBRARY_INIT;
  *     if (!rt_library_have(&library, load, NULL))
@@ -20,14 +20,14 @@ struct rt_library {
         .mu = PTHREAD_MUTEX_INITIALIZER \
     }
 
-/* Whether LOAD has succeeded, now or before; from any thread, LOAD in one at a time. Where it has not, it is called again
- * the next time: there may only have been no descriptor left. Nothing is ever unloaded. */
+/* Whether LOAD has succeeded, now or before. Any thread may call this; LOAD runs in one at a time. If it failed, the
+ * next call runs it again: perhaps there was only no descriptor left. Nothing is ever unloaded. */
 bool rt_library_have(struct rt_library *l, bool (*load)(void *arg), void *arg);
 
 /* dlopen, for us alone; NAME NULL: what the program was linked with. NULL: it is not there. */
 void *rt_library_open(const char *name);
 
-/* *TO, a pointer to a function, is NAME of HANDLE (dlopen's; NULL has nothing). False: there is none, *TO is NULL. */
+/* Sets *TO, a pointer to a function, to NAME of HANDLE (dlopen's; NULL has nothing). False: none there, *TO is NULL. */
 bool rt_library_find(void *handle, const char *name, void *to);
 
 #endif

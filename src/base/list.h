@@ -3,14 +3,15 @@
 #ifndef RT_LIST_H
 #define RT_LIST_H
 
-/* `next` and `link`, which is where the pointer to it stands: taken out without a search, or the list's head. */
+/* Members `next` and `link`, the place where the pointer to the element is kept: to take it out needs neither a search
+ * nor the list's head. */
 #define RT_LIST_ADD(head, x) /* in front */   \
     ((x)->next = *(head), (x)->link = (head), \
      (void)((x)->next != NULL ? (x)->next->link = &(x)->next : (x)->link), *(head) = (x))
 #define RT_LIST_OUT(x) \
     (*(x)->link = (x)->next, (void)((x)->next != NULL ? (x)->next->link = (x)->link : (x)->link))
 
-/* `next` and `prev`, around a head of the same type. */
+/* Members `next` and `prev`, around a head of the same type. */
 #define RT_RING_INIT(head) ((head)->next = (head)->prev = (head))
 #define RT_RING_EMPTY(head) ((head)->next == (head))
 #define RT_RING_ADD(head, x) /* at its end */ \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A moment and a time after it, neither of which has to be sane: clocks stand before 1970, servers say anything. */
+/* A moment and a time after it, neither of which has to be sane: clocks may stand before 1970, servers say anything. */
 #ifndef RT_SUM_H
 #define RT_SUM_H
 
 #include <stdint.h>
 
-/* FROM + SPAN, or the nearest there is. */
+/* FROM + SPAN, or the nearest value that fits. */
 static inline int64_t rt_sum(int64_t from, int64_t span)
 {
     int64_t sum;

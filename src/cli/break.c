@@ -15,7 +15,7 @@ static int parse(struct rt_look *look, int argc, char **argv, uint64_t *fence)
 
     if (code != RT_EXIT_OK || look->done)
         return code;
-    /* Never whoever happens to hold it by now: only the one that somebody looked at. */
+    /* Never breaks whoever happens to hold it by now: only the ticket that somebody looked at. */
     if (look->fence == NULL)
         return rt_out_usage("break", "say which ticket: --fence N, as 'rota show %s' shows it",
                             look->name);
@@ -51,7 +51,7 @@ static int print(const struct rt_look *look, uint64_t fence, uint32_t flags)
 {
     const char *then = "whoever had it is told";
 
-    if ((flags & ROTA_PLACE_DURABLE) != 0) /* of rota once, say: no session has it */
+    if ((flags & ROTA_PLACE_DURABLE) != 0) /* from rota once, say: no session has it */
         then = "the key is free now; a command that still runs for it is not ended";
     else if ((flags & ROTA_PLACE_FOREIGN) != 0)
         then = "it was another program's, which may not notice and go on: end that too";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaking off what waits for an engine: a thread looks at the descriptors meanwhile. */
+/* Breaks off calls that wait for an engine: a thread watches the descriptors meanwhile. */
 #include "cli/breakoff.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define AGAIN_MS 10 /* the next of several calls begins after the interrupt: so once more */
+#define AGAIN_MS 10 /* another call may begin after the interrupt: so once more */
 
 static void *look_out(void *arg)
 {

@@ -44,7 +44,7 @@ static _Noreturn void exec_child(const struct rt_child *child, int talk, char **
     setpgid(0, 0);
     if (child->foreground)
         tcsetpgrp(child->tty, getpid());
-    /* The second line, should the guardian be killed together with rota. */
+    /* The second line of defence, should the guardian be killed together with rota. */
     prctl(PR_SET_PDEATHSIG, death_signal);
     close(child->talk); /* or its end would never be seen */
     if (read_whole(talk, &byte, 1) != 1)
@@ -75,7 +75,7 @@ int rt_child_fork(struct rt_child *child, char **argv, const sigset_t *mask, int
     int err = child->pid < 0 ? errno : 0;
     close(talk[1]);
     if (err == 0) {
-        setpgid(child->pid, child->pid); /* also here: whoever is first, before any signal */
+        setpgid(child->pid, child->pid); /* here too: whichever is first, before any signal */
     } else {
         child->pid = 0;
         rt_child_drop(child);
@@ -95,7 +95,7 @@ int rt_child_go(struct rt_child *child)
     int err = 0;
 
     send(child->talk, "g", 1, MSG_NOSIGNAL);
-    /* The end of the file: exec closed it, or it was killed before; else the errno of exec. */
+    /* End of file: exec closed it, or the child was killed before; else the errno of exec. */
     if (read_whole(child->talk, &err, sizeof(err)) == (ssize_t)sizeof(err))
         rt_child_drop(child);
     else
@@ -162,19 +162,19 @@ void rt_child_suspend(struct rt_child *child)
         rt_child_resume(child); /* it is ours to give */
         return;
     }
-    /* Stopped by somebody's kill -STOP: that shall stay between them, unless the shell waits. */
+    /* Stopped by somebody's kill -STOP: that stays between the two, unless the shell waits. */
     if (child->tty < 0 || (child->stop == SIGSTOP && !child->foreground))
         return;
     rt_child_reclaim(child);
     rt_child_stop(0);
-    /* Our group is an orphan, and nobody will ever say fg: end it, as the kernel ends those. */
+    /* Our group is orphaned, and nobody will ever say fg: end it, as the kernel ends such groups. */
     if (wants_terminal(child) && !is_continued()) {
         rt_child_signal(child, SIGHUP);
         rt_child_signal(child, SIGCONT);
     }
 }
 
-/* Nobody could bring our group to the foreground: whoever started us has gone. */
+/* Whether nobody could bring our group to the foreground: whoever started us has gone. */
 static bool is_orphan(void)
 {
     pid_t parent = getppid();

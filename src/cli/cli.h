@@ -21,7 +21,7 @@ enum rt_exit {
     RT_EXIT_SIGNAL = 128, /* + n: ended by signal n */
 };
 
-/* --system: the machine's locks, for root and who is in the folder's group. */
+/* --system: the machine's locks, for root and the members of the folder's group. */
 #define RT_CLI_SYSTEM "file:/var/lib/rota?mode=0660"
 
 struct rt_cli {

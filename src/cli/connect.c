@@ -18,8 +18,8 @@ const char *rt_connect_url(const struct rt_cli *cli)
     return url != NULL && url[0] != '\0' ? url : NULL;
 }
 
-/* A lock that excludes nobody is worse than an error. An engine that neither other machines share
- * nor the kernel watches over (a ttl) is inside this process, whatever name led to it. */
+/* A lock that excludes nobody is worse than an error. An engine that other machines do not share and that the kernel
+ * does not watch over (a ttl) is inside this process, whatever name led to it. */
 static bool is_shared(const struct rota *r)
 {
     return (rota_caps(r) & (ROTA_CAP_SHARED_HOSTS | ROTA_CAP_TTL)) != ROTA_CAP_TTL;
@@ -60,7 +60,7 @@ int rt_connect_report(const struct rota *r, int err, const char *prefix)
     return rt_connect_exit(err);
 }
 
-/* Opening may take seconds, trying again and again: on a terminal the reason is told at once. */
+/* Opening may take seconds of retrying: on a terminal the reason is printed at once. */
 static struct {
     rota_log_fn *next; /* the caller's own; NULL: none */
     void *next_arg;
@@ -70,7 +70,7 @@ static struct {
 static void on_log(void *arg, int level, const char *line)
 {
     (void)arg;
-    if (strncmp(line, "dialect ", 8) == 0) { /* how it is laid out is no trouble that goes by */
+    if (strncmp(line, "dialect ", 8) == 0) { /* its layout is no trouble that will pass */
         rt_out_error("%s", line);
         return;
     }
@@ -124,7 +124,7 @@ void rt_connect_redact(const char *url, char *out, size_t size)
 {
     const char *start = strstr(url, "://");
     const char *host = start == NULL ? NULL : start + 3;
-    const char *at = host == NULL ? NULL : strrchr(host, '@'); /* a password may have others */
+    const char *at = host == NULL ? NULL : strrchr(host, '@'); /* a password may contain others */
     const char *colon = at == NULL ? NULL : memchr(host, ':', (size_t)(at - host));
 
     if (colon == NULL)

@@ -17,7 +17,7 @@ const char *rt_connect_url(const struct rt_cli *cli);
 /* The exit code for a library error. */
 int rt_connect_exit(int err);
 
-/* Prints what the last failing call on R had to say, or the fixed sentence for ERR, after PREFIX.
+/* Prints the message of the last failing call on R, or the fixed sentence for ERR, after PREFIX.
  * Returns rt_connect_exit(ERR). */
 int rt_connect_report(const struct rota *r, int err, const char *prefix);
 

@@ -15,7 +15,7 @@ void rt_crowd_free(struct rt_crowd *crowd)
     *crowd = (struct rt_crowd){.lines = NULL};
 }
 
-/* Only where somebody waits, and NAME itself: a cycle needs no others. */
+/* Reads only lines where somebody waits, and NAME itself: a cycle needs no others. */
 static int inspect_lines(struct rt_crowd *crowd, struct rota *r, const char *name,
                          const struct rota_line *found, size_t count)
 {

@@ -14,9 +14,8 @@ struct rt_crowd {
     size_t step_count;           /* 0: there is none */
 };
 
-/* Looks for a cycle that the line NAME hangs on. Lines are looked at one after the other, so
- * it takes a second look and believes only what it sees twice. 0 or a library error; to be freed
- * in either case. */
+/* Looks for a cycle that the line NAME is stuck on. Lines are read one after the other, so it looks a second time and
+ * believes only what it sees twice. 0 or a library error; free it in either case. */
 int rt_crowd_look(struct rt_crowd *crowd, struct rota *r, const char *name);
 void rt_crowd_free(struct rt_crowd *crowd);
 

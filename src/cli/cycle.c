@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding who waits for whom in a circle, in a picture of the lines. Pure.
+/* Finds a circle of who waits for whom, in a snapshot of the lines. Pure.
  *
- * The nodes are the waiting tickets. An edge leads from one to each waiting ticket ahead of it,
- * and, for each granted ticket ahead that excludes it, to what the owner of that waits for. */
+ * The nodes are the waiting tickets. An edge leads from each to every waiting ticket ahead of it and, for each granted
+ * ticket ahead that excludes it, to what that ticket's owner waits for. */
 #include "cli/cycle.h"
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 struct node {
     size_t line_start; /* the first ticket of the line */
-    size_t first_wait; /* where its owner waits, first; NONE: nowhere */
+    size_t first_wait; /* the first place its owner waits; NONE: nowhere */
     size_t next_wait;  /* of a waiting ticket: where its owner waits too */
     bool entered;      /* the search was here */
     bool on_path;
@@ -21,7 +21,7 @@ struct node {
 
 struct frame {
     size_t node;
-    size_t ahead;  /* the ticket ahead that is looked at */
+    size_t ahead;  /* the ticket ahead under examination */
     size_t target; /* the next node behind it; NONE: go to the next ticket ahead */
 };
 
@@ -71,7 +71,7 @@ static void link_owners(struct search *s)
     }
 }
 
-/* Where the ticket AHEAD leads from NODE, first. */
+/* The first node to which the ticket AHEAD leads from NODE. */
 static size_t first_target(const struct search *s, size_t node, size_t ahead)
 {
     if (!is_granted(s, ahead))
@@ -90,7 +90,7 @@ static void enter(struct search *s, size_t node)
                                            start < node ? first_target(s, node, start) : NONE};
 }
 
-/* The next node that the frame's one leads to; NONE: no more. AHEAD: by which ticket. */
+/* The next node that the frame's node leads to; NONE: no more. *AHEAD: through which ticket. */
 static size_t next_target(const struct search *s, struct frame *f, size_t *ahead)
 {
     while (f->ahead < f->node) {
@@ -108,7 +108,7 @@ static size_t next_target(const struct search *s, struct frame *f, size_t *ahead
     return NONE;
 }
 
-/* The path from TARGET to its end, whose last step is because of AHEAD. */
+/* Writes the path from TARGET to its end, whose last step is because of AHEAD. */
 static long write_cycle(const struct search *s, size_t target, struct rt_cycle_step *steps,
                         const size_t *behind)
 {
@@ -122,7 +122,7 @@ static long write_cycle(const struct search *s, size_t target, struct rt_cycle_s
     return count;
 }
 
-/* Depth first from NODE. BEHIND: for each frame, the ticket by which it went on. */
+/* Depth first from NODE. BEHIND: for each frame, the ticket through which it went on. */
 static long search_from(struct search *s, size_t node, struct rt_cycle_step *steps, size_t *behind)
 {
     if (s->nodes[node].entered)

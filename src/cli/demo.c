@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota demo: the flash sale, first without a lock, then with one, then in the dialects that the engine has. */
+/* rota demo: the flash sale, first without a lock, then with one, then with each dialect that the engine has. */
 #include "cli/bench/figures.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
@@ -22,7 +22,7 @@
 
 #define BAR 20 /* columns of the longest */
 
-/* One sale of the table: without a lock, or by a strategy. */
+/* One sale in the table: without a lock, or with a strategy. */
 struct row {
     struct rt_strategy strategy;
     struct rt_sale sale;
@@ -43,7 +43,7 @@ struct demo {
         rows[1 +
              RT_STRATEGIES_MOST]; /* the first: without a lock; the second: the engine's own way */
     size_t count;
-    bool exact; /* with every lock that is no unsafe one */
+    bool exact; /* with every lock that is not unsafe */
 };
 
 enum { OPT_BUYERS = 256, OPT_STOCK, OPT_JSON, OPT_SVG };
@@ -99,7 +99,7 @@ static int parse(struct demo *demo, int argc, char **argv)
             return code;
     }
     if (optind < argc)
-        return rt_out_usage("demo", "'%s' is too much", argv[optind]);
+        return rt_out_usage("demo", "unexpected argument '%s'", argv[optind]);
     return RT_EXIT_OK;
 }
 
@@ -166,7 +166,7 @@ static void print_row(const struct row *row)
     fflush(stdout);
 }
 
-/* The rates of those with a lock beside each other; one alone needs no picture. */
+/* The rates of those with a lock, side by side; one alone needs no picture. */
 static void print_bars(const struct demo *demo)
 {
     double most = 0;
@@ -271,7 +271,7 @@ static int save_svg(const struct demo *demo)
 
 /* ---- The sales ---------------------------------------------------------- */
 
-/* Which rows there are: without a lock, and each way that the engine has. */
+/* Chooses the rows: one without a lock, and one for each way that the engine has. */
 static void choose_rows(struct demo *demo)
 {
     struct rt_strategy strategies[RT_STRATEGIES_MOST];
@@ -303,7 +303,7 @@ static void choose_rows(struct demo *demo)
     }
 }
 
-/* Whether a dialect opens here; else why not. Nobody may be open when the sale forks. */
+/* Whether a dialect opens here; else why not. No client may be open when the sale forks. */
 static bool opens(struct row *row)
 {
     struct rota *r;

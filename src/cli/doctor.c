@@ -75,10 +75,10 @@ static void take_json(void *arg, const char *text)
 static void take_text(void *arg, const char *text)
 {
     *(bool *)arg = true;
-    fputs(text, stdout); /* as it is: it goes on to the engine's own shell */
+    fputs(text, stdout); /* as it is: it goes to the engine's own shell */
 }
 
-/* What a shell reads stays empty where there is nothing to create: that is said beside it. */
+/* What a shell reads stays empty if there is nothing to create: stderr says so. */
 static int print_ddl(const struct rt_cli *cli, bool json)
 {
     json_t *ddl = json_null();

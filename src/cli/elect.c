@@ -24,7 +24,7 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
 {
     switch (c) {
     case OPT_VALUE:
-        /* Now: not when it leads at last, perhaps days from now. */
+        /* Now, not when it finally leads, perhaps days from now. */
         if (strlen(optarg) > ROTA_VALUE_MAX)
             return rt_out_usage("elect", "--value is longer than %d bytes", ROTA_VALUE_MAX);
         hold->value = optarg;
@@ -36,7 +36,7 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
     }
 }
 
-/* Up to the next word that is no option. */
+/* Up to the next word that is not an option. */
 static int parse_options(struct rt_hold *hold, int argc, char **argv, bool *done)
 {
     static const struct option options[] = {

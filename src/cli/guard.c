@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota guard: the check of the fence where the data is. Replaces a file; prints the lines for databases. */
+/* rota guard: checks the fence where the data is. Replaces a file; prints the lines for databases. */
 #include "cli/cli.h"
 #include "cli/guard_lines.h"
 #include "cli/options.h"
@@ -118,7 +118,7 @@ static int parse_options(struct guard *g, int argc, char **argv)
     return RT_EXIT_OK;
 }
 
-/* Options stand anywhere. */
+/* Options may stand anywhere. */
 static int parse(struct guard *g, int argc, char **argv)
 {
     optind = 0; /* glibc: begin anew, with another argv */
@@ -199,7 +199,7 @@ static int report(int err)
     }
 }
 
-/* All of FD in *OUT, the caller's to free. */
+/* Reads all of FD into *OUT, which the caller frees. */
 static int read_all(int fd, char **out, size_t *size)
 {
     size_t room = 0;
@@ -281,7 +281,7 @@ static int guard_file(const struct guard *g)
                             "there is no $ROTA_FENCE: run it under 'rota run', or say --fence");
     if (!rt_options_number(text, 1, INT64_MAX, &fence))
         return rt_out_usage("guard", "'%s' is no fence", text);
-    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error, not the end */
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file size is an error, not our end */
     return g->look ? look_at(g->path, fence) : replace(g->path, fence);
 }
 
@@ -289,7 +289,7 @@ int rt_guard_main(const struct rt_cli *cli, int argc, char **argv)
 {
     struct guard g = {.what = NULL};
 
-    (void)cli; /* the lock may be on any engine: the fence is all that counts */
+    (void)cli; /* the lock may be on any engine: only the fence counts */
     int code = parse(&g, argc, argv);
     if (code != RT_EXIT_OK || g.help)
         return code;

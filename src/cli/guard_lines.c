@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rota guard prints: see guard_lines.h. The pages of docs/guides/guards.md are run by the tests, and so are these. */
+/* What rota guard prints: see guard_lines.h. The tests run the examples in docs/guides/guards.md, and these lines
+ * too. */
 #include "cli/guard_lines.h"
 
 #include <rota_guard.h>
@@ -33,7 +34,7 @@ static void put_name(const char *name, char quote)
     putchar(quote);
 }
 
-/* One word of a shell. */
+/* One shell word. */
 static void put_word(const char *text)
 {
     putchar('\'');
@@ -46,7 +47,8 @@ static void put_word(const char *text)
     putchar('\'');
 }
 
-/* A string of etcdctl's, inside a here-document that expands: \ and " are escaped for the one, then \ $ ` for the other. */
+/* A string for etcdctl, inside a here-document that expands: \ and " are escaped for the former, then \ $ ` for the
+ * latter. */
 static void put_etcd(const char *key, const char *more)
 {
     putchar('"');
@@ -225,7 +227,7 @@ void rt_guard_lines_redis(const struct rt_guard_lines *l)
 
 /* ---- etcd ---------------------------------------------------------------- */
 
-/* etcdctl ends with 0 whichever branch was taken; its first line tells. */
+/* etcdctl exits with 0 whichever branch was taken; its first line says which. */
 #define JUDGE "awk 'NR == 1 { mine = $0 == \"SUCCESS\" } NR > 1; END { exit !mine }'"
 
 static void put_etcd_txn(const char *key, const char *step, const char *value)

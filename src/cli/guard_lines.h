@@ -7,7 +7,7 @@ struct rt_guard_lines {
     const char *table;  /* SQL: the user's; NULL: rota_guard */
     const char *key;    /* SQL: the column of the row's key; else the key itself */
     const char *column; /* SQL: of the fence */
-    const char *set; /* SQL: what to change, as in UPDATE ... SET; NULL: that is left to the user */
+    const char *set; /* SQL: what to change, as in UPDATE ... SET; NULL: that is up to the user */
 };
 
 typedef void rt_guard_lines_fn(const struct rt_guard_lines *lines);

@@ -49,7 +49,7 @@ static int64_t now_ms(void)
 
 enum { STAT_STATE, STAT_GROUP = 2, STAT_THREADS = 17, STAT_FIELDS }; /* after the name: proc(5) */
 
-/* Whether the process PID is of GROUP; *DEAD: only a zombie is left of it. */
+/* Whether the process PID is in GROUP; *DEAD: only a zombie is left of it. */
 static bool read_stat(const char *pid, pid_t group, bool *dead)
 {
     char path[64], text[512], *field[STAT_FIELDS], *save;
@@ -76,8 +76,8 @@ static bool read_stat(const char *pid, pid_t group, bool *dead)
     return true;
 }
 
-/* Whether all that is left of GROUP are zombies. Where nobody reaps orphans (a container whose
- * first process is no init) they stay for ever, and must not keep the lock. */
+/* Whether all that is left of GROUP is zombies. Where nobody reaps orphans (a container whose first process is not an
+ * init) they stay for ever, and must not keep the lock. */
 static bool is_dead(pid_t group)
 {
     DIR *proc = opendir("/proc");
@@ -97,7 +97,7 @@ static bool is_dead(pid_t group)
     return zombie && !alive;
 }
 
-/* EPERM says that there are members, of another user. */
+/* EPERM says that there are members, belonging to another user. */
 static bool has_gone(pid_t group, int64_t pause_ms)
 {
     if (kill(-group, 0) != 0 && errno == ESRCH)
@@ -105,8 +105,8 @@ static bool has_gone(pid_t group, int64_t pause_ms)
     return pause_ms >= PAUSE_SCAN_MS && is_dead(group);
 }
 
-/* Ends GROUP and returns when it has gone. Nothing tells of the end of a group of orphans:
- * hence the looks, at first close together. */
+/* Ends GROUP and returns when it has gone. Nothing reports the end of a group of orphans, so it polls, at first in
+ * quick succession. */
 static void end_group(pid_t group, int64_t deadline_ms, enum rt_on_lost on_lost)
 {
     int64_t kill_at = now_ms() + (on_lost == RT_ON_LOST_TERM ? RT_GRACE_MS : 0);
@@ -157,6 +157,18 @@ static void close_others(int a, int b)
     close_span(high + 1, ~0u);
 }
 
+/* A pipe we kept open would never end for its reader. */
+static void close_needless(int life, int keep_fd)
+{
+    if (keep_fd != RT_GUARDIAN_KEEP_ALL) {
+        close_others(life, keep_fd);
+        return;
+    }
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fd != life)
+            close(fd);
+}
+
 /* When to act although rota has not ended. */
 static int64_t end_at(const struct guard *g)
 {
@@ -164,7 +176,7 @@ static int64_t end_at(const struct guard *g)
                                                            : INT64_MAX;
 }
 
-/* By CLOCK_BOOTTIME, so that it is over at once when a sleeping machine wakes up. */
+/* By CLOCK_BOOTTIME, so that it expires at once when a sleeping machine wakes up. */
 static void set_timer(struct guard *g)
 {
     int64_t at = end_at(g);
@@ -179,7 +191,7 @@ static void set_timer(struct guard *g)
     (void)timerfd_settime(g->timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Until rota has ended, or stands still. */
+/* Waits until rota has ended, or stands still. */
 static void stand_guard(struct guard *g)
 {
     ssize_t n;
@@ -205,7 +217,7 @@ static _Noreturn void live(struct guard *g, int keep_fd)
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
     prctl(PR_SET_NAME, "rota-guardian");
-    close_others(g->life, keep_fd); /* a pipe we kept open would never end for its reader */
+    close_needless(g->life, keep_fd);
     if (chdir("/") != 0)
         _exit(1);
     stand_guard(g);
@@ -241,9 +253,11 @@ int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost
         return err;
     }
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        close(life[1]); /* or its end would never be seen */
         live(&(struct guard){.life = life[0], .timer = -1, .on_lost = on_lost, .note = note},
              keep_fd);
+    }
     int err = pid < 0 ? errno : 0;
     close(life[0]);
     *guardian = (struct rt_guardian){.pid = pid, .life = life[1], .note = note};
@@ -260,7 +274,7 @@ void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t d
     atomic_store(&guardian->note->deadline_ms, deadline_ms);
     atomic_store(&guardian->note->end_at_ms,
                  deadline_ms == INT64_MAX ? INT64_MAX : deadline_ms - margin_ms);
-    /* Never waits for one that was stopped: it is the same group each time. */
+    /* Never waits for a stopped guardian: it is the same group each time. */
     send(guardian->life, &group, sizeof(group), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -273,7 +287,7 @@ bool rt_guardian_look(struct rt_guardian *guardian)
 
 void rt_guardian_dismiss(const struct rt_guardian *guardian)
 {
-    /* The one word that also a stopped guardian cannot miss. */
+    /* The one message that even a stopped guardian cannot miss. */
     if (guardian->pid > 0)
         kill(guardian->pid, SIGKILL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn, rota relay: hand over to the commands rota-txn and rota-relay, as git does, so that nothing of transactions is in
- * rota itself. */
+/* rota txn, rota relay: hand over to the commands rota-txn and rota-relay, as git does, so that rota itself contains
+ * nothing about transactions. */
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -14,13 +14,13 @@
 
 const char rt_help_txn[] =
     "Usage: rota txn COMMAND ...\n"
-    "Transactions over several databases: which are open, what is in doubt, who blocks\n"
-    "whom; recovers what dead processes left. It is the command rota-txn(1):\n"
+    "Transactions across several databases: which are open, what is in doubt, who\n"
+    "blocks whom; recovers what dead processes left. It is the command rota-txn(1):\n"
     "'rota txn --help' lists its commands.\n";
 
 const char rt_help_relay[] =
     "Usage: rota relay --from DATABASE --to BROKER [OPTION]...\n"
-    "Publishes the events of a table, each when its transaction has committed. It is\n"
+    "Publishes the events in a table, each once its transaction has committed. It is\n"
     "the command rota-relay(1): 'rota relay --help' lists its options.\n";
 
 /* PROGRAM beside this very program, wherever that was installed; false: the path is too long. */

@@ -27,7 +27,7 @@ const char rt_help_run[] =
     "  -s, --shared         share it with others that ask with -s (-x, -e: do not)\n"
     "      --take K --of N  take K of N permits: at most N in use at once\n"
     "      --ttl TIME       how long the lock outlives a lost machine: 1s to 1h (10s)\n"
-    "      --at-least TIME  the name stays taken so long, also if COMMAND ends\n"
+    "      --at-least TIME  keep the name taken this long, even if COMMAND ends\n"
     "      --on-lost HOW    term: SIGTERM, then SIGKILL (default); kill; ignore\n"
     "      --metrics FILE   write wait, hold, beats, losses there, for Prometheus\n"
     "      --verbose        say how long it took, or who holds it\n" RT_HELP_ENGINE "\n"

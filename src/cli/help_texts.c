@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The help of the commands that look, of once and of elect, each a screen at most. */
+/* The help of the commands that look, and of once and elect, each a screen at most. */
 #include "cli/cli.h"
 
 const char rt_help_once[] =
     "Usage: rota once [OPTION]... KEY [OPTION]... [--] COMMAND [ARG]...\n"
-    "Of all that come with KEY, on all machines of the engine, one runs COMMAND.\n"
+    "Of all who come with KEY, on all machines of the engine, one runs COMMAND.\n"
     "\n"
     "      --for TIME     KEY is free again that long after the winner came: 30s, 5m,\n"
     "                     24h, 7d; longer than COMMAND takes. Without it: never\n"
-    "      --keep-failed  KEY stays taken also if COMMAND fails\n"
+    "      --keep-failed  KEY stays taken even if COMMAND fails\n"
     "  -E CODE            exit with CODE instead of 0 if it was done before\n" RT_HELP_ENGINE "\n"
-    "If COMMAND fails (exit code not 0) KEY is free again, so that one may retry.\n"
+    "If COMMAND fails (exit code not 0) KEY is free again, so that it can be retried.\n"
     "If rota is killed (-9), or the machine dies, KEY stays taken: nobody knows\n"
-    "how far COMMAND came. 'rota show KEY' and 'rota break KEY --fence N' free it.\n"
+    "how far COMMAND got. 'rota show KEY' and 'rota break KEY --fence N' free it.\n"
     "Keys and locks share one set of names. COMMAND gets ROTA_NAME and ROTA_FENCE.\n"
     "\n"
     "Exit: that of COMMAND for the winner; 0 (or -E) for all others; 75 KEY is in use\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running a command while a hold lasts: what run, elect and once have in common.
  *
- * One thread and one loop: the client has no keeper, and signals come by a descriptor. So
- * a signal cannot slip in between two looks, and fork() is safe. */
+ * One thread and one loop: the client has no keeper, and signals come through a descriptor. So a signal cannot slip in
+ * between two looks, and fork() is safe. */
 #include "cli/hold.h"
 
 #include "cli/connect.h"
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NOTICE_MS 1000 /* a wait that is longer is told on a terminal */
+#define NOTICE_MS 1000 /* a terminal is told about a longer wait */
 
 int64_t rt_hold_now_ms(void)
 {
@@ -38,7 +38,7 @@ int64_t rt_hold_remaining_ms(const struct rt_hold *hold)
 static const int caught[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
-/* A signal that was ignored when we began stays so, for us and for the child: nohup. */
+/* A signal that was ignored when we began stays ignored, for us and for the child: nohup. */
 static bool is_ignored(int signo)
 {
     struct sigaction action;
@@ -59,7 +59,7 @@ static int catch_signals(struct rt_hold *hold)
     }
     blocked = caught_set;
     sigaddset(&blocked, SIGTTOU); /* so that tcsetpgrp works from the background */
-    sigaddset(&blocked, SIGPIPE); /* nobody reads what we say: no reason to end */
+    sigaddset(&blocked, SIGPIPE); /* that nobody reads our output is no reason to end */
     sigprocmask(SIG_BLOCK, &blocked, &hold->inherited_mask);
     hold->signal_fd = signalfd(-1, &caught_set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (hold->signal_fd >= 0)
@@ -68,7 +68,7 @@ static int catch_signals(struct rt_hold *hold)
     return RT_EXIT_INTERNAL;
 }
 
-/* It is our doing that no prompt comes: so how to go on. */
+/* It is our doing that no prompt comes, so we say how to go on. */
 static void tell_stopped(struct rt_hold *hold)
 {
     if (rt_child_waits(&hold->child))
@@ -90,7 +90,7 @@ static void on_child(struct rt_hold *hold)
         return;
     if (rota_ttl_ms(hold->client) == 0)
         rt_child_suspend(&hold->child);
-    else if (rt_child_stay(&hold->child)) /* stopped ourselves, we would not renew the session */
+    else if (rt_child_stay(&hold->child)) /* if we stopped too, we would not renew the session */
         tell_stopped(hold);
 }
 
@@ -171,7 +171,7 @@ static void on_answer(void *arg, int err, struct rota_lock *lock)
         hold->trouble[0] = '\0';
 }
 
-/* Who holds it, for somebody who wonders why nothing happens: WHAT, "waiting for". */
+/* Says who holds it, for somebody who wonders why nothing happens: WHAT, "waiting for". */
 static void tell_holder(struct rt_hold *hold, const char *what)
 {
     struct rota_line *line;
@@ -194,7 +194,7 @@ static void tell_holder(struct rt_hold *hold, const char *what)
     rota_line_free(line);
 }
 
-/* The engine was away for longer than the ttl, or we stood still: said once, and once when it is over. */
+/* The engine was away for longer than the ttl, or we stood still: says so once, and once when it is over. */
 static void on_wait(void *arg, int err)
 {
     struct rt_hold *hold = arg;
@@ -204,11 +204,11 @@ static void on_wait(void *arg, int err)
                      rota_errmsg(hold->client));
         return;
     }
-    hold->trouble[0] = '\0'; /* that is over, and no reason for what comes */
+    hold->trouble[0] = '\0'; /* that is over, and explains nothing that follows */
     rt_out_error("in line for '%s' again, at its end", hold->name);
 }
 
-/* One ask to its end. A signal cancels it; the grant may still have been first. */
+/* Waits for one ask to end. A signal cancels it; the grant may still have been first. */
 static int wait_once(struct rt_hold *hold)
 {
     uint64_t id = 0;
@@ -236,8 +236,8 @@ static int wait_once(struct rt_hold *hold)
     return hold->answer;
 }
 
-/* Until granted, refused, or interrupted: a grant that was over before we heard of it, since we stood
- * still, costs the place in line, not the wish. */
+/* Waits until granted, refused, or interrupted: a grant that was over before we heard of it, because we stood still,
+ * costs our place in line, and we ask again. */
 static int wait_granted(struct rt_hold *hold)
 {
     int64_t begin = rt_hold_now_ms();
@@ -264,7 +264,7 @@ static int refuse(struct rt_hold *hold, int err)
         rt_out_error("%s", hold->trouble);
     else if (hold->verbose)
         tell_holder(hold, "not granted:");
-    return hold->busy_exit; /* silent, as flock(1): a script asks by the exit code */
+    return hold->busy_exit; /* silent, like flock(1): scripts check the exit code */
 }
 
 /* ---- From the beginning to the end -------------------------------------- */
@@ -281,7 +281,7 @@ void rt_hold_init(struct rt_hold *hold)
     };
 }
 
-/* Who holds it, for others: the command, not rota. */
+/* Says who holds it, for others: the command, not rota. */
 static void set_label(struct rt_hold *hold)
 {
     const char *slash = strrchr(hold->command[0], '/');
@@ -310,14 +310,14 @@ int rt_hold_open(struct rt_hold *hold, const struct rt_cli *cli)
         hold->options.log_arg = hold;
     }
     set_label(hold);
-    /* Signals keep their default until here: a slow open can be ended by Ctrl-C. */
+    /* Signals keep their default action until here: Ctrl-C can end a slow open. */
     int code = rt_connect_open(&hold->client, cli, &hold->options);
 
     return code == RT_EXIT_OK ? catch_signals(hold) : code;
 }
 
-/* A shell ends its loop on Ctrl-C only if it sees that we died of it, too: exit code 130 alone is
- * what a program says that has dealt with it. */
+/* A shell ends its loop on Ctrl-C only if it sees that we died of it, too: exit code 130 alone means that a program has
+ * dealt with it. */
 static void die_of_interrupt(void)
 {
     sigset_t set;
@@ -336,7 +336,7 @@ void rt_hold_close(struct rt_hold *hold)
 
     if (hold->signal_fd >= 0)
         close(hold->signal_fd);
-    rt_guardian_reap(&hold->guardian); /* first: while it dies it keeps the session that we close */
+    rt_guardian_reap(&hold->guardian); /* first: until it dies it keeps the session that we close */
     rota_close(hold->client);
     if (signo == SIGINT && !hold->lost)
         die_of_interrupt();

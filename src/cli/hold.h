@@ -15,7 +15,7 @@ struct rt_hold {
     const char *name;
     const char *value; /* for observers of an election; NULL: a plain lock */
     char **command;
-    char *shell[4]; /* room for a command by the shell */
+    char *shell[4]; /* room for a shell's command */
     struct rota_ask ask;
     struct rota_options options;
     int busy_exit; /* the exit code when it is not granted in time */
@@ -31,7 +31,7 @@ struct rt_hold {
     int signal_fd;
     sigset_t inherited_mask;
     int64_t notice_at;
-    char trouble[256]; /* what the engine had to say meanwhile; "": nothing */
+    char trouble[256]; /* what the engine said meanwhile; "": nothing */
 
     bool answered; /* the ask ended, with: */
     int answer;
@@ -39,7 +39,7 @@ struct rt_hold {
 
     bool told_lost;   /* by the library */
     bool lost;        /* the child was told to end because of it */
-    int64_t deadline; /* of the hold, as last seen ahead */
+    int64_t deadline; /* of the hold, when last seen in the future */
     int64_t kill_at;
     bool ended; /* the child */
 
@@ -51,9 +51,8 @@ struct rt_hold {
 /* With nothing wanted yet and nothing there. */
 void rt_hold_init(struct rt_hold *hold);
 
-/* Opens the engine, in the name of the command, and begins to watch for signals: from here on
- * they only count in the calls below. Returns an exit code: RT_EXIT_OK, or a message was
- * printed. To be closed in either case. */
+/* Opens the engine, in the name of the command, and begins to watch for signals: from here on they only take effect in
+ * the calls below. Returns an exit code: RT_EXIT_OK, or a message was printed. Close it in either case. */
 int rt_hold_open(struct rt_hold *hold, const struct rt_cli *cli);
 void rt_hold_close(struct rt_hold *hold);
 
@@ -64,8 +63,8 @@ int rt_hold_run(struct rt_hold *hold);
  * environment. Returns the exit code. */
 int rt_hold_command(struct rt_hold *hold, uint64_t fence);
 
-/* Between the parts of a hold: the time as the library counts it, which goes on while the machine
- * sleeps; how long the hold lasts still; one turn: waits for the client, a signal, or UNTIL. */
+/* Between the parts of a hold: the time as the library counts it, which goes on while the machine sleeps; how long the
+ * hold still lasts; one turn: waits for the client, a signal, or UNTIL. */
 int64_t rt_hold_now_ms(void);
 int64_t rt_hold_remaining_ms(const struct rt_hold *hold);
 void rt_hold_turn(struct rt_hold *hold, int64_t until);

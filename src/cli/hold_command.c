@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command while a hold lasts: its start, its guardian, its end when the hold ends before. */
+/* The command while a hold lasts: its start, its guardian, its end if the hold ends first. */
 #include "cli/hold.h"
 #include "cli/out.h"
 
@@ -11,29 +11,29 @@
 #include <unistd.h>
 
 #define TERMINAL_MS \
-    200 /* between two looks whose the terminal is, while the command waits for it */
+    200 /* between two checks of whose the terminal is, while the command waits for it */
 #define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
 
-/* When the command is killed at the latest. A kill takes a moment, and on a busy machine so does
- * waking up for it: the command must be dead at the deadline, not about to die. */
+/* When the command must be killed at the latest. A kill takes a moment, and on a busy machine so does waking up for it:
+ * the command must be dead at the deadline, not about to die. */
 static int64_t last_moment(const struct rt_hold *hold)
 {
     return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER
                                            : hold->deadline - rota_ttl_ms(hold->client) / 16;
 }
 
-/* The guardian comes after us, should we be stopped: a sixteenth of the ttl before the last moment; and
- * when we have told the command to end, at the last moment only, so that it is told once. */
+/* The guardian acts only after us, should we be stopped: a sixteenth of the ttl before the last moment; and once we
+ * have told the command to end, only at the last moment, so that it is told once. */
 static void tell_guardian(const struct rt_hold *hold)
 {
     rt_guardian_tell(&hold->guardian, hold->child.pid, last_moment(hold),
                      hold->lost ? 0 : rota_ttl_ms(hold->client) / 16);
 }
 
-/* How long the hold lasts, as far as we know now; at or below 0 it is over, and its deadline stays. */
+/* How long the hold still lasts, as far as we know; at or below 0 it is over, and its deadline stays. */
 static int64_t read_deadline(struct rt_hold *hold)
 {
-    int64_t now = rt_hold_now_ms(); /* before: stopped in between, we count too little */
+    int64_t now = rt_hold_now_ms(); /* first: if stopped in between, we count too little */
     int64_t remaining = rt_hold_remaining_ms(hold);
 
     if (remaining > 0)
@@ -41,7 +41,7 @@ static int64_t read_deadline(struct rt_hold *hold)
     return remaining;
 }
 
-/* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
+/* Ends the child because the hold is in danger or, if GONE, over: with SIGTERM if there is time. */
 static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
 {
     const char *what = hold->on_lost == RT_ON_LOST_IGNORE ? "the command goes on"
@@ -52,7 +52,7 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
         rt_out_error("the %s '%s' is lost (%s): %s", hold->noun, hold->name, hold->trouble, what);
     else
         rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
-    /* Taken away with time left (somebody broke it): a short while to clean up. */
+    /* It was taken away with time left (somebody broke it): a short while to clean up. */
     hold->kill_at = last_moment(hold);
     if (gone && hold->kill_at > now + RT_GRACE_MS)
         hold->kill_at = now + RT_GRACE_MS;
@@ -85,7 +85,7 @@ static int64_t guard(struct rt_hold *hold)
     return RT_HOLD_NEVER;
 }
 
-/* Somebody ends them as fast as we start them. Said once. */
+/* Somebody kills guardians as fast as we start them. Said once. */
 static void warn_unguarded(struct rt_hold *hold)
 {
     if (hold->guardians == GUARDIANS_MAX)
@@ -101,7 +101,7 @@ static int keep_guardian(struct rt_hold *hold)
     int keep_fd = -1;
 
     if (rt_guardian_look(&hold->guardian)) {
-        /* The same deadline comes out a millisecond earlier or later with each look. */
+        /* The same deadline comes out a millisecond earlier or later at each look. */
         if (llabs(hold->deadline - hold->told_deadline) < 100)
             return 0;
     } else if (hold->guardians >= GUARDIANS_MAX) {
@@ -126,7 +126,7 @@ static int keep_guardian(struct rt_hold *hold)
     return 0;
 }
 
-/* The guardian, the waiting child, the guardian told, the child let go: see guardian.h. */
+/* Starts the guardian, forks the waiting child, tells the guardian, lets the child go: see guardian.h. */
 static int launch(struct rt_hold *hold)
 {
     static const int death_signals[] = {
@@ -174,7 +174,7 @@ static int start_child(struct rt_hold *hold, uint64_t fence)
     return err == ENOENT ? RT_EXIT_NOT_FOUND : RT_EXIT_CANNOT_RUN;
 }
 
-/* The leader ended. Of a lost hold nothing may stay; else what the command left behind is its. */
+/* The leader ended. If the hold was lost nothing may stay; else what the command left behind is its own business. */
 static int end_child(struct rt_hold *hold)
 {
     if (hold->lost && hold->on_lost != RT_ON_LOST_IGNORE)

@@ -12,7 +12,7 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
-/* How many bytes of TEXT are one character for jansson; 0: none. */
+/* How many bytes of TEXT jansson takes as one character; 0: none. */
 static size_t sound_bytes(const char *text, size_t left)
 {
     for (size_t n = 1; n <= 4 && n <= left; n++) {

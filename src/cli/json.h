@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* TEXT as a string; what is not UTF-8 in it becomes U+FFFD. */
+/* TEXT as a string; anything in it that is not UTF-8 becomes U+FFFD. */
 json_t *rt_json_text(const char *text);
 
 /* A number of 64 bits as a string: readers that keep numbers as doubles would round it. */

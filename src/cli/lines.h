@@ -6,12 +6,12 @@
 #include <rota.h>
 
 struct rt_lines {
-    struct rota_line **lines; /* [count], by name; nobody stands in none of them */
+    struct rota_line **lines; /* [count], by name; none of them is empty */
     size_t count;
 };
 
-/* Those whose name begins with PREFIX (NULL: all), one after the other: the whole is no moment's
- * picture. Those that ended meanwhile are left out. 0 or a library error; free it either way. */
+/* Reads the lines whose name begins with PREFIX (NULL: all), one after the other: the result is not one moment's
+ * snapshot. Lines that ended meanwhile are left out. 0 or a library error; free it either way. */
 int rt_lines_read(struct rt_lines *lines, struct rota *r, const char *prefix);
 void rt_lines_free(struct rt_lines *lines);
 

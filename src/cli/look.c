@@ -33,7 +33,7 @@ static int parse_operands(struct rt_look *look, int argc, char **argv)
     int most = look->operand == RT_LOOK_NO_NAME ? 0 : 1;
 
     if (argc > most)
-        return rt_out_usage(look->command, "'%s' is too much", argv[most]);
+        return rt_out_usage(look->command, "unexpected argument '%s'", argv[most]);
     if (argc == 0 && look->operand == RT_LOOK_NAME)
         return rt_out_usage(look->command, "the name of the lock is missing");
     look->name = argc > 0 ? argv[0] : NULL;

@@ -62,7 +62,7 @@ static int dispatch(const struct rt_cli *cli, int argc, char **argv)
     return command->main(cli, argc, argv);
 }
 
-/* COMMAND with OPTIONS that stood before it, and its words. They live as long as the program. */
+/* Runs COMMAND with the OPTIONS that stood before it, and its words. They live as long as the program. */
 static int dispatch_with(const struct rt_cli *cli, char **options, int count, int argc, char **argv)
 {
     if (argc == 0 || count == 0)
@@ -80,9 +80,8 @@ static int dispatch_with(const struct rt_cli *cli, char **options, int count, in
     return code;
 }
 
-/* What we open must not land on a standard descriptor that was closed when we began: an error
- * message would go there. They can be used the wrong way round only, and are closed again in
- * COMMAND: all is as if they were closed. */
+/* Nothing we open may land on a standard descriptor that was closed when we began: an error message would go there.
+ * These can only be used the wrong way round, and are closed again in COMMAND: all is as if they were closed. */
 static void occupy_standard(void)
 {
     int fd;
@@ -95,8 +94,8 @@ static void occupy_standard(void)
         close(fd);
 }
 
-/* SQLite maps a file of the embedded engine: whoever truncates it in the middle of a transaction ends us, but not without
- * a word. */
+/* SQLite maps a file of the embedded engine: somebody who truncates it in the middle of a transaction ends us, but not
+ * without a word. */
 static void on_bus_error(int signo)
 {
     static const char text[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota metrics: what stands in the lines of an engine, as Prometheus reads it. */
+/* rota metrics: what is in the lines of an engine, in Prometheus' format. */
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/lines.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota once: of all that come with a key, one runs the command. */
+/* rota once: of all who come with a key, one runs the command. */
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/hold.h"
@@ -56,7 +56,7 @@ static int parse_option(struct once *once, int c, char **argv)
     }
 }
 
-/* Up to the next word that is no option. */
+/* Up to the next word that is not an option. */
 static int parse_options(struct once *once, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -96,8 +96,8 @@ static int parse(struct once *once, int argc, char **argv)
     return RT_EXIT_OK;
 }
 
-/* Somebody has the key. If it is a lock that is held just now, nothing was done: to skip the
- * command silently would be a lie. */
+/* Somebody has the key. If it is a lock that happens to be held, nothing was done: skipping the command silently would
+ * be a lie. */
 static int skip(const struct once *once)
 {
     const struct rt_hold *hold = &once->hold;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading option values, and complaining about options in one way. */
+/* Reads option values, and complains about options in one way. */
 #include "cli/options.h"
 
 #include "cli/cli.h"
@@ -82,8 +82,8 @@ static const struct option everywhere[] = {
     {NULL, 0, NULL, 0},
 };
 static struct rt_cli *engine;
-static struct option table[OPTIONS_MOST]; /* what rt_options_next goes by */
-static const char *fault;                 /* of a value */
+static struct option table[OPTIONS_MOST]; /* what rt_options_next uses */
+static const char *fault;                 /* in a value */
 
 void rt_options_begin(struct rt_cli *cli)
 {
@@ -119,7 +119,7 @@ int rt_options_next(int argc, char **argv, const char *letters, const struct opt
     return c;
 }
 
-/* What WORD may be short for, if that is more than one: "--of, --on-lost". False: it is not. */
+/* What WORD may be short for, if that is more than one option: "--of, --on-lost". False: it is not. */
 static bool list_meant(const char *word, char *text, size_t size)
 {
     size_t length = strcspn(word, "="), used = 0, count = 0;
@@ -144,7 +144,7 @@ int rt_options_complain(const char *command, char **argv, int c)
     if (c == '?' && strncmp(word, "--", 2) == 0 && list_meant(word, meant, sizeof(meant)))
         return rt_out_usage(command, "option '%s' is short for more than one: %s", word, meant);
 
-    /* getopt names a short option in optopt; a long one only by where it stands. */
+    /* getopt names a short option in optopt; a long one only by its position. */
     if (optopt > 0 && optopt < 128 && strncmp(argv[optind - 1], "--", 2) != 0)
         return rt_out_usage(command, "option '-%c' %s", optopt, what);
     return rt_out_usage(command, "option '%s' %s", argv[optind - 1], what);

@@ -10,7 +10,7 @@
  * milliseconds, so that what is not 0 stays so. False if TEXT is none of these. */
 bool rt_options_duration_ms(const char *text, uint64_t *ms);
 
-/* TEXT, which rt_options_duration_ms refused, is a time, but longer than that year: 366d. */
+/* Whether TEXT, which rt_options_duration_ms refused, is a time, but longer than that year: 366d. */
 bool rt_options_too_long(const char *text);
 
 /* A whole number from MIN to MAX, in decimal digits only. */
@@ -19,14 +19,14 @@ bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *n
 struct option;
 struct rt_cli;
 
-/* Whose engine --on and --system choose, wherever they stand before the operands. */
+/* CLI's engine is the one that --on and --system choose, wherever they stand before the operands. */
 void rt_options_begin(struct rt_cli *cli);
 
-/* As getopt_long, over OPTIONS and those that every command has: these are dealt with here. An
- * abbreviation must stand for one option only, and none stands for --on, which is whole. */
+/* Like getopt_long, over OPTIONS and those that every command has, which are handled here. An abbreviation must stand
+ * for one option only, and none stands for --on, which must be spelt out. */
 int rt_options_next(int argc, char **argv, const char *letters, const struct option *options);
 
-/* For what rt_options_next answered with ':' or '?': C. Returns RT_EXIT_USAGE. */
+/* Complains when rt_options_next returned ':' or '?': C. Returns RT_EXIT_USAGE. */
 int rt_options_complain(const char *command, char **argv, int c);
 
 #endif

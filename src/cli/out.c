@@ -2,6 +2,7 @@
 /* What the command prints: one-line errors on stderr, colour on terminals only. */
 #include "cli/out.h"
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -73,26 +74,6 @@ struct range {
     uint32_t first, last;
 };
 
-/* The character at TEXT into *CODE. Returns its bytes; 0 where there is no well-formed UTF-8. */
-static size_t decode(const char *text, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms are others' */
-    const unsigned char *p = (const unsigned char *)text;
-    size_t bytes = p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-    if (bytes == 0 || p[0] >= 0xf8)
-        return 0;
-    *code = bytes == 1 ? p[0] : p[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) { /* the final NUL ends it too */
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        *code = *code << 6 | (p[i] & 0x3f);
-    }
-    if (*code < least[bytes] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
-        return 0;
-    return bytes;
-}
-
 static bool within(uint32_t code, const struct range *ranges, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -102,7 +83,7 @@ static bool within(uint32_t code, const struct range *ranges, size_t count)
     return false;
 }
 
-/* Characters that command a terminal, or turn the text after them around. */
+/* Characters that control a terminal, or reverse the text after them. */
 static bool commands(uint32_t code)
 {
     static const struct range ranges[] = {
@@ -121,7 +102,7 @@ const char *rt_out_clean(const char *text, char *out, size_t size)
     uint32_t code;
 
     while (*text != '\0') {
-        size_t bytes = decode(text, &code);
+        size_t bytes = rt_utf8_next(text, &code);
         bool good = bytes > 0 && !commands(code);
         size_t room = good ? bytes : 1;
         if (used + room >= size)
@@ -171,7 +152,7 @@ size_t rt_out_fit(const char *text, size_t columns, size_t *used)
 
     *used = 0;
     while (*p != '\0') {
-        size_t bytes = decode(p, &code);
+        size_t bytes = rt_utf8_next(p, &code);
         size_t width = bytes > 0 ? columns_of(code) : 1;
         if (width > columns - *used)
             break;

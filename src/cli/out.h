@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* "rota: ..." and a newline on stderr, cleaned as by rt_out_clean: names and engines have a say. */
+/* "rota: ..." and a newline on stderr, cleaned as by rt_out_clean: it may quote names and engines. */
 void rt_out_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* As rt_out_error, followed by where to read on: `rota COMMAND --help`, or with COMMAND NULL
- * `rota --help`. Returns RT_EXIT_USAGE. */
+/* Like rt_out_error, followed by where to read on: `rota COMMAND --help` or, if COMMAND is NULL, `rota --help`. Returns
+ * RT_EXIT_USAGE. */
 int rt_out_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -22,16 +22,16 @@ bool rt_out_colored(FILE *stream);
 enum rt_out_color { RT_OUT_PLAIN, RT_OUT_BOLD, RT_OUT_RED, RT_OUT_GREEN, RT_OUT_YELLOW };
 const char *rt_out_color(FILE *stream, enum rt_out_color color);
 
-/* TEXT with '?' for each control character (C0, DEL, C1), each one that turns the direction of
- * text, and each byte that is not UTF-8: names, labels and values are others' words, and a
- * terminal obeys them. Cut to SIZE bytes between two characters. OUT may be TEXT. Returns OUT. */
+/* TEXT with '?' for each control character (C0, DEL, C1), each one that changes the direction of text, and each byte
+ * that is not UTF-8: names, labels and values are others' words, and a terminal obeys them. Cut to SIZE bytes between
+ * two characters. OUT may be TEXT. Returns OUT. */
 const char *rt_out_clean(const char *text, char *out, size_t size);
 
 /* How many bytes of TEXT fit into COLUMNS of a terminal, whole characters; *USED: the columns they
  * take, two for a wide character, none for a combining one, one for a byte that is not UTF-8. */
 size_t rt_out_fit(const char *text, size_t columns, size_t *used);
 
-/* How many columns TEXT is wide; and TEXT on stdout with blanks up to WIDTH. */
+/* How many columns wide TEXT is; and printing TEXT on stdout with blanks up to WIDTH. */
 size_t rt_out_width(const char *text);
 void rt_out_padded(const char *text, size_t width);
 

@@ -14,7 +14,7 @@ struct rt_prometheus {
 /* A rota_metric_fn: prints METRIC on the rt_prometheus ARG. */
 rota_metric_fn rt_prometheus_print;
 
-/* TEXT as it stands between the quotes of a label, in OUT, cut if it must be. Returns OUT. */
+/* TEXT as it stands between the quotes of a label, in OUT, cut if need be. Returns OUT. */
 const char *rt_prometheus_label(const char *text, char *out, size_t size);
 
 /* Writes what R has counted to the file PATH, whole or not at all. Returns an exit code: RT_EXIT_OK,

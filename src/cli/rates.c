@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often lines are granted, as far as it shows to who observes them. */
+/* How often lines are granted, as far as an observer can see. */
 #include "cli/rates.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct rt_rate {
     struct rt_rate *next;
     uint64_t id;
     uint64_t fence;  /* of the last front */
-    uint64_t grants; /* since the last look; the first front is none */
+    uint64_t grants; /* since the last look; the first front does not count */
     unsigned seen;   /* in which look */
     bool started;
     char name[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often lines are granted, as far as it shows to who observes them. */
+/* How often lines are granted, as far as an observer can see. */
 #ifndef RT_RATES_H
 #define RT_RATES_H
 
@@ -18,16 +18,15 @@ struct rt_rates {
 /* A new look at all lines begins, at NOW (ns). */
 void rt_rates_begin(struct rt_rates *rates, int64_t now);
 
-/* LINE as seen now; from the first time on it is observed, if it is not one too many. Returns its
- * grants per second since the last look, at least: engines leave out states that nobody could have
- * followed. -1: not known. */
+/* LINE as seen now; it is observed from the first time on, unless there are already too many. Returns its grants per
+ * second since the last look, at least: engines leave out states that nobody could have followed. -1: not known. */
 double rt_rates_look(struct rt_rates *rates, const struct rota_line *line);
 
-/* The look is over: lines that are not seen any more are no longer observed. Returns the grants
- * per second of those that happened to be free. */
+/* Ends the look: lines no longer seen are no longer observed. Returns the grants per second of those that happened to
+ * be free. */
 double rt_rates_end(struct rt_rates *rates);
 
-/* After the client was closed, which ends what it observed without asking the engine. */
+/* To be called after the client was closed, which ends its observations without asking the engine. */
 void rt_rates_free(struct rt_rates *rates);
 
 #endif

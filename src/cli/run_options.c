@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of rota run, after the habits of flock(1). */
+/* The options of rota run, modelled on flock(1). */
 #include "cli/run_options.h"
 
 #include "cli/cli.h"
@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL_LEAST_MS \
-    1000 /* a name to look up, a packet lost, TLS: not waiting is no reason to fail */
-#define CALL_MOST_MS 5000 /* what it is by itself */
+/* A lost SYN is sent again after a second, and a busy machine may need one to start: not wanting to wait is no reason
+ * to fail. */
+#define CALL_LEAST_MS 3000
+#define CALL_MOST_MS 5000 /* the library's default */
 
 enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_ON_LOST, OPT_METRICS, OPT_VERBOSE };
 
@@ -104,7 +105,7 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
     case 'x':
         hold->ask.mode = ROTA_EXCLUSIVE;
         return RT_EXIT_OK;
-    case 'o': /* the command never has a descriptor of ours */
+    case 'o': /* the command never gets a descriptor of ours */
         return RT_EXIT_OK;
     case 'F':
         return rt_out_usage("run", "-F cannot be: rota stays to keep the lock; leave it out");
@@ -157,7 +158,7 @@ static bool is_shell_option(const char *word)
     return strcmp(word, "-c") == 0 || strcmp(word, "--command") == 0;
 }
 
-/* NAME -c WORDS: the shell's command, as flock(1) has it. */
+/* NAME -c WORDS: a shell command, as in flock(1). */
 static int parse_shell(struct rt_hold *hold, int argc, char **argv)
 {
     if (argc != 2)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One flash sale: many processes sell one stock at once, with or without a lock.
  *
- * Nobody waits by sleeping: a buyer closes `ready` when it is at the counter, the parent closes
- * `go` to open the doors, and `done` ends when the last buyer has gone. */
+ * Nobody waits by sleeping: a buyer closes `ready` when it is at the counter, the parent closes `go` to open the doors,
+ * and `done` ends when the last buyer has gone. */
 #include "cli/sale.h"
 
 #include "cli/cli.h"
@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS 100      /* how often the progress line and signals are looked at */
-#define ACQUIRE_MS 30000 /* a buyer gives up then: the engine is stuck */
+#define LOOK_MS 100      /* how often to update progress and check signals */
+#define ACQUIRE_MS 30000 /* then a buyer gives up: the engine is stuck */
 
 struct buyer { /* shared with its process */
     _Atomic uint64_t sold;
@@ -58,7 +58,7 @@ void rt_sale_catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* writing fails then, and what was made is removed */
+    signal(SIGPIPE, SIG_IGN); /* then writing fails, and what was made is removed */
 }
 
 static double now_seconds(void)
@@ -105,8 +105,8 @@ static int buy_unlocked(const struct hall *hall, struct buyer *self, bool *sold)
     return failed == 0 ? RT_EXIT_OK : fail(self, RT_EXIT_FAILED, strerror(failed));
 }
 
-/* Buys until nothing is left. Without a lock late writers put stock back for ever, so nobody
- * buys more than there ever was. */
+/* Buys until nothing is left. Without a lock late writers would put stock back for ever, so nobody buys more than there
+ * ever was. */
 static int shop_around(const struct hall *hall, struct buyer *self, struct rota *r)
 {
     bool sold = true;
@@ -159,7 +159,7 @@ static pid_t start_buyer(struct hall *hall, struct buyer *self)
 {
     pid_t parent = getpid();
 
-    self->exit = RT_EXIT_INTERNAL; /* for one that dies without a word */
+    self->exit = RT_EXIT_INTERNAL; /* in case it dies without a word */
     pid_t pid = fork();
     if (pid != 0)
         return pid;
@@ -184,7 +184,7 @@ static uint64_t count_sold(const struct hall *hall)
     return sold;
 }
 
-/* Waits until all buyers closed their end of FD, or a signal came. */
+/* Waits until all buyers have closed their end of FD, or a signal comes. */
 static void await(const struct hall *hall, int fd, double begin)
 {
     struct pollfd end = {.fd = fd, .events = POLLIN};

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_SALE_BUYERS_MAX 64 /* processes; more say nothing new and take longer to start */
+#define RT_SALE_BUYERS_MAX 64 /* processes; more show nothing new and start more slowly */
 #define RT_SALE_STOCK_MAX 10000
 
 struct rt_sale {
@@ -21,15 +21,14 @@ struct rt_sale {
     uint32_t left;        /* what the file says at the end */
     double seconds;       /* without the buyers' start */
     double longest_ms;    /* that a buyer waited for its turn */
-    uint64_t retries;     /* of all: asks again while another held */
+    uint64_t retries;     /* of all: repeated asks while another held */
 };
 
-/* Holds the sale. On a terminal stderr shows how far it is, after a second. Returns an exit code;
- * if that is not RT_EXIT_OK a message was printed, or a signal ended it. No client may be open
- * in the calling process: it forks. */
+/* Holds the sale. On a terminal, stderr shows its progress after a second. Returns an exit code; if that is not
+ * RT_EXIT_OK a message was printed, or a signal ended it. No client may be open in the calling process: it forks. */
 int rt_sale_hold(struct rt_sale *sale);
 
-/* Makes SIGINT, SIGTERM and SIGHUP end a sale orderly: rt_sale_hold returns 128 + n. */
+/* Makes SIGINT, SIGTERM and SIGHUP end a sale in an orderly way: rt_sale_hold returns 128 + n. */
 void rt_sale_catch_signals(void);
 
 #endif

@@ -31,7 +31,7 @@ static int open_beside(struct rt_save *save)
     mode_t mask = umask(0); /* it can only be read by setting it */
     umask(mask);
     if (fd >= 0)
-        (void)fchmod(fd, 0666 & ~mask); /* as others that were simply opened */
+        (void)fchmod(fd, 0666 & ~mask); /* like any file that is simply opened */
     return fd;
 }
 
@@ -40,9 +40,9 @@ int rt_save_begin(struct rt_save *save, const char *path)
     struct stat st;
 
     *save = (struct rt_save){.path = path};
-    /* A limit on the size of files is an error, not the end. */
+    /* A limit on file size is an error, not our end. */
     signal(SIGXFSZ, SIG_IGN);
-    /* Through links, so that what they lead to is replaced and not they. */
+    /* Follows links, so that their target is replaced and not the links. */
     if (realpath(path, save->target) == NULL)
         snprintf(save->target, sizeof(save->target), "%s", path);
     int fd;

@@ -9,7 +9,7 @@
 struct rt_save {
     const char *path; /* the caller's */
     char target[PATH_MAX];
-    /* where it is written; "": at once to TARGET, which is a device or pipe */
+    /* where it is written; "": directly to TARGET, which is a device or pipe */
     char beside[PATH_MAX];
     FILE *file;
 };
@@ -22,7 +22,7 @@ int rt_save_begin(struct rt_save *save, const char *path);
  * was printed, nothing is left behind, and what was at PATH before still is. */
 int rt_save_end(struct rt_save *save);
 
-/* Whether PATH can be written, as far as that shows without doing it: exit codes as above. */
+/* Whether PATH can be written, as far as one can tell without doing it: exit codes as above. */
 int rt_save_check(const char *path);
 
 #endif

@@ -69,7 +69,7 @@ int rt_shop_sell(const struct rt_shop *shop, const struct rota_lock *lock, bool 
     if (err != 0 || left == 0)
         return err;
     nanosleep(&think, NULL);
-    /* The shop itself checks the fence: what a lock alone cannot promise. */
+    /* The shop itself checks the fence, which a lock alone cannot do. */
     if (lock != NULL && rota_fence(lock) != 0 && rota_guard(lock, &fence) != 0)
         return ESTALE;
     err = write_line(shop, left - 1, fence);

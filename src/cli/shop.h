@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_SHOP_THINK_US 1000 /* between look and write: long enough for others to come in */
+#define RT_SHOP_THINK_US 1000 /* between read and write: long enough for others to come in */
 
 /* The file is one line of text: items left, and the highest fence seen. */
 struct rt_shop {
@@ -19,8 +19,8 @@ int rt_shop_open(struct rt_shop *shop, const char *path, uint32_t stock);
 void rt_shop_close(struct rt_shop *shop);
 int rt_shop_left(const struct rt_shop *shop, uint32_t *left);
 
-/* Sells one item: reads the stock, thinks, writes it back. *SOLD false: none was left. With LOCK
- * (may be NULL) its fence guards the write: ESTALE if a later holder was there already. */
+/* Sells one item: reads the stock, thinks, writes it back. *SOLD false: none was left. With LOCK (may be NULL) its
+ * fence guards the write: ESTALE if a later holder was already there. */
 int rt_shop_sell(const struct rt_shop *shop, const struct rota_lock *lock, bool *sold);
 
 #endif

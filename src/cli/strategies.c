@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct {
-    /* up to the colon, or its beginning: "redis" is also rediss and redis+unix */
+    /* up to the colon, or a prefix of it: "redis" also covers rediss and redis+unix */
     const char *scheme;
     struct rt_strategy strategy;
 } known[] = {
@@ -35,7 +35,7 @@ static const struct {
     {"zk", {"simple", false}},
 };
 
-/* The scheme that URL is another spelling of, or its own. */
+/* The usual spelling of URL's scheme; URL itself if it already has it. */
 static const char *usual(const char *url)
 {
     return strncmp(url, "postgresql:", 11) == 0 ? "postgres:"
@@ -43,7 +43,7 @@ static const char *usual(const char *url)
                                                 : url;
 }
 
-/* A name from the configuration is no URL: what it stands for is not seen here. */
+/* A name from the configuration is not a URL: what it stands for cannot be seen here. */
 static bool is_of(const char *url, const char *scheme)
 {
     size_t size = strlen(scheme);

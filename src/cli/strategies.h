@@ -10,10 +10,10 @@
 
 struct rt_strategy {
     const char *dialect; /* NULL: the engine's own */
-    bool unsafe;         /* kept to be seen, not to be used */
+    bool unsafe;         /* here to be seen, not to be used */
 };
 
-/* All that the engine of URL has, its own first; only what URL says itself if it names a dialect. Returns how many. */
+/* All that the engine of URL has, its own first; if URL names a dialect, only that one. Returns how many. */
 size_t rt_strategies_of(const char *url, struct rt_strategy out[RT_STRATEGIES_MOST]);
 
 /* URL with the dialect of STRATEGY. False: longer than SIZE. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of --system: made for its group, and who is kept out is told why. */
+/* The folder of --system: made for its group, and whoever is kept out is told why. */
 #include "cli/system.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ void rt_system_make(void)
     const struct group *group = getgrnam(GROUP);
     if (group == NULL || mkdtemp(path) == NULL)
         return;
-    /* It gets its name last: what another process put into it before would not be the group's. */
+    /* It gets its name last: anything that another process put into it earlier would not be the group's. */
     if (chown(path, (uid_t)-1, group->gr_gid) != 0 || chmod(path, 02770) != 0 ||
         renameat2(AT_FDCWD, path, AT_FDCWD, FOLDER, RENAME_NOREPLACE) != 0)
         (void)rmdir(path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A terminal of one's own for a while. */
+/* Takes over the terminal for a while. */
 #include "cli/term.h"
 
 #include "cli/cli.h"
@@ -73,7 +73,7 @@ int rt_term_open(void)
     }
     signal(SIGPIPE, SIG_IGN);
     term.open = true;
-    atexit(rt_term_close); /* also where the program ends in the middle */
+    atexit(rt_term_close); /* also if the program ends in the middle */
     enter();
     return RT_EXIT_OK;
 }
@@ -101,7 +101,7 @@ bool rt_term_write(const char *text, size_t size)
     return true;
 }
 
-/* Ctrl-Z: the shell gets its terminal back, and we take it again when we go on. */
+/* Ctrl-Z: gives the shell its terminal back, and takes it again when we continue. */
 static void stop(void)
 {
     sigset_t stop_only, blocked;

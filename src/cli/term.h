@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A terminal of one's own for a while: another screen, keys as they are pressed; all as before
- * however it ends, kill -9 apart. */
+/* Takes over the terminal for a while: another screen, keys as they are pressed; afterwards all is as before, however
+ * it ends, except by kill -9. */
 #ifndef RT_TERM_H
 #define RT_TERM_H
 
@@ -18,14 +18,14 @@ void rt_term_close(void);
 struct rt_term_size rt_term_size(void);
 
 enum rt_term_event {
-    RT_TERM_TIME,    /* the time is over */
+    RT_TERM_TIME,    /* the time is up */
     RT_TERM_READY,   /* the other descriptor is readable */
     RT_TERM_KEY,     /* *KEY was pressed */
     RT_TERM_RESIZED, /* or shown again after Ctrl-Z: draw it all */
-    RT_TERM_END,     /* a signal, *KEY its number, or nobody there any more (0) */
+    RT_TERM_END,     /* a signal, *KEY its number, or nobody is there any more (0) */
 };
 
-/* Readable when a signal is there for rt_term_wait. */
+/* Readable when rt_term_wait has a signal to report. */
 int rt_term_signal_fd(void);
 
 /* Waits for TIMEOUT_MS at most, and for FD to become readable. */

@@ -12,7 +12,7 @@
 
 /* A label of the usual form host/process/program. */
 struct rt_ticket_who {
-    int host_bytes; /* the host is so many bytes of the label */
+    int host_bytes; /* how many bytes of the label are the host */
     long process;
     const char *program; /* in the label */
 };

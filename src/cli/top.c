@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define DELAY_MS 1000
-#define DELAY_LEAST_MS 100 /* faster is a load on the engine that nobody can read */
+#define DELAY_LEAST_MS 100 /* faster only loads the engine: nobody can read it */
 #define ROW_ROOM 2048
 #define NAME_WIDTH 28
 
@@ -25,7 +25,7 @@ const char rt_help_top[] =
     "Shows the lines of the engine, live: those with the most waiters first.\n"
     "\n"
     "  -d, --delay SECONDS  between two looks, 0.1 or more (1)\n"
-    "  -1, --once           prints one look and ends; so it does without a terminal\n"
+    "  -1, --once           print one look and end; the default without a terminal\n"
     "      --json           one JSON object per look, a line each: see docs/json.md\n" RT_HELP_ENGINE
     "\n"
     "  NAME       of the lock\n"
@@ -168,7 +168,7 @@ static void put_line(FILE *out, const char *text, int columns, const char *attri
     fputs(attribute, out);
     fwrite(text, 1, bytes, out);
     fputs("\033[m", out);
-    if (used < (size_t)columns) /* behind a full line it would erase the last character */
+    if (used < (size_t)columns) /* after a full line it would erase the last character */
         fputs("\033[K", out);
 }
 
@@ -230,7 +230,7 @@ static void put_end(const struct rt_top *top, FILE *out, struct rt_term_size siz
 }
 
 /* The whole screen in one write, so that it does not flicker. False: nobody sees it any more.
- * No line wraps meanwhile: a terminal may think a character wider than we do. */
+ * Line wrapping is off meanwhile: a terminal may think a character wider than we do. */
 static bool draw(const struct rt_top *top)
 {
     struct rt_term_size size = rt_term_size();
@@ -262,8 +262,8 @@ int64_t rt_top_now_ms(void)
     return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-/* Waits until a key, a signal or the time UNTIL; keeps the client going meanwhile. What has come
- * already is told also when the time is over. */
+/* Waits for a key, a signal or the time UNTIL; keeps the client going meanwhile. What has already come is reported even
+ * when the time is up. */
 static enum rt_term_event wait_until(struct rt_top *top, int64_t until, int *key)
 {
     int64_t left;
@@ -282,7 +282,7 @@ static enum rt_term_event wait_until(struct rt_top *top, int64_t until, int *key
     return RT_TERM_TIME;
 }
 
-/* A look that takes long, as on an engine that does not answer, ends as soon as somebody types. */
+/* A look that takes long, as with an engine that does not answer, ends as soon as somebody types. */
 static bool look_or_break_off(struct rt_top *top)
 {
     struct rt_breakoff breakoff;

@@ -28,12 +28,12 @@ struct rt_top {
     int err; /* of the last look */
 };
 
-/* Looks again: rows, sums, or err with the client's message. False: rota_interrupt broke it off,
- * all is as it was. */
+/* Looks again: sets rows and sums, or err with the client's message. False: rota_interrupt broke it off, and all is as
+ * it was. */
 bool rt_top_look(struct rt_top *top);
 
-/* One JSON object per look on stdout, until a signal, or nobody reads it, or after one with
- * top->once. Returns the exit code. */
+/* Prints one JSON object per look on stdout, until a signal comes or nobody reads it, or just one with top->once.
+ * Returns the exit code. */
 int rt_top_json(struct rt_top *top);
 
 /* A clock that only goes forward. */

@@ -47,7 +47,7 @@ static json_t *look_json(const struct rt_top *top)
                      "lines", lines);
 }
 
-/* Until UNTIL, keeping the client going. False: nobody reads us any more. */
+/* Waits until UNTIL, keeping the client going. False: nobody reads us any more. */
 static bool wait_until(struct rt_top *top, int64_t until)
 {
     for (;;) {

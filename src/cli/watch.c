@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota watch: one row per change at the front of a line.
  *
- * The front comes from the library's observation, whose fences never go back; how many wait is
- * asked for when something changed. */
+ * The front comes from the library's observation, whose fences never go back; the number of waiters is asked for when
+ * something has changed. */
 #include "cli/breakoff.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
@@ -29,14 +29,14 @@ struct watch {
     struct rt_look look;
     struct rota *client;
     int signal_fd;
-    bool changed; /* the front, or somebody came or went; or the engine may be away: to be asked */
+    bool changed; /* the front did, or somebody came or went, or the engine may be away: ask it */
     bool seen;    /* the front */
     bool printed; /* anything yet */
-    bool away;    /* the engine is, and that was said */
+    bool away;    /* the engine is away, and that was said */
     struct state now, last;
 };
 
-/* Nothing changes while the engine is away: said once, or it looks like a quiet line. */
+/* Nothing changes while the engine is away: says so once, or it would look like a quiet line. */
 static void tell_away(struct watch *watch, const char *why)
 {
     if (!watch->away)
@@ -69,7 +69,7 @@ static void on_log(void *arg, int level, const char *line)
     if (level > ROTA_LOG_WARN)
         return;
     tell_away(watch, line);
-    watch->changed = true; /* an engine that refuses us by now, or is back, tells only who asks */
+    watch->changed = true; /* an engine that now refuses us, or is back, says so only if asked */
 }
 
 static bool is_news(const struct watch *watch)
@@ -109,7 +109,7 @@ static void print_text(const struct watch *watch)
     printf("  %zu waiting\n", s->waiters);
 }
 
-/* Whoever read our output has gone: nothing to complain about. */
+/* If our reader has gone, there is nothing to complain about. */
 static int flush(bool *closed)
 {
     if (fflush(stdout) != 0 && errno == EPIPE) {
@@ -119,7 +119,7 @@ static int flush(bool *closed)
     return rt_out_flush();
 }
 
-/* Until the engine answers, for call_ms at most, or a signal comes. */
+/* Waits until the engine answers, for call_ms at most, or a signal comes. */
 static int count_waiters(struct watch *watch)
 {
     struct rt_breakoff breakoff;
@@ -180,7 +180,7 @@ static int catch_signals(struct watch *watch)
     return RT_EXIT_INTERNAL;
 }
 
-/* Until a signal comes, stdout is closed or -1 has its row. Returns the exit code. */
+/* Runs until a signal comes, stdout is closed or -1 has its row. Returns the exit code. */
 static int follow(struct watch *watch)
 {
     bool closed = false;

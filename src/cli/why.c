@@ -49,7 +49,7 @@ static void print_left(const struct rota_place *place)
         printf("    if nothing more is heard of the holder, it ends in %s\n", left);
 }
 
-/* "for 3 s, ", or nothing where the engine does not know. */
+/* "for 3 s, ", or nothing if the engine does not know. */
 static const char *for_how_long(const struct rota_place *place, char *out, size_t size)
 {
     char since[32];
@@ -116,7 +116,7 @@ static void print_step(const struct rt_crowd *crowd, size_t i)
     printf(" waits for '%s'\n", waits->name);
 }
 
-/* The hold that is named is the first in the cycle: any of them would do. */
+/* It names the first hold in the cycle: any of them would do. */
 static void print_cycle(const struct rt_crowd *crowd)
 {
     const struct rt_cycle_ticket *hold = NULL;

@@ -21,8 +21,8 @@ static int64_t ns_of(uint64_t ms)
     return (ms > (uint64_t)MS_MOST ? MS_MOST : (int64_t)ms) * RT_MS;
 }
 
-/* Thread numbers are apart from owners' own values, and never used again: the thread's id alone
- * would be, and a new thread would re-enter what a dead one held. */
+/* Thread numbers are distinct from the owners that callers name, and are never reused: a thread's id would be, and a
+ * new thread would re-enter what a dead one held. */
 uint64_t rt_thread_owner(void)
 {
     static _Atomic uint64_t threads;

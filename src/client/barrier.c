@@ -2,8 +2,8 @@
 /* Barriers: asks that are granted together.
  *
  * At the limit the engine decides whether the round was complete: our LEAVE is answered with what
- * the ticket was. Else one could give up whom the others have counted, and gone. For the same reason a JOIN
- * that is under way then is waited for: it counts until it has been taken back. */
+ * the ticket was. Otherwise a party could give up after the others have counted it and gone. For the same
+ * reason we wait for a JOIN that is under way at that moment: it counts until it has been taken back. */
 #include "client/client.h"
 
 #include "base/alloc.h"

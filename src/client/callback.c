@@ -7,12 +7,12 @@
 
 #include <assert.h>
 
-/* What functions of the user ask for leaves together if they are quick: a system call for each would
- * cost them and the server more than the asking. One that takes long is found out only when it is
- * over, so the row before it must have been quick; what it asked for is sent by the deputy then. */
+/* What the user's functions ask for is sent together if they are quick: a system call for each would
+ * cost them and the server more than the asking. A slow one is recognised only when it is
+ * over, so the row before it must have been quick; the deputy then sends what it asked for. */
 #define QUICK_NS (50 * RT_MS / 1000)
 #define QUICK_ROW 8
-#define TOGETHER_MOST 32 /* the server is to be at work while the rest are told */
+#define TOGETHER_MOST 32 /* the server should work while the rest are told */
 
 static _Thread_local const struct rota *inside;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client from the inside: one mutex, one loop, one desk, whoever waits, and the keeper.
  *
- * Every entry (a call, a turn of the loop) takes the mutex by rt_client_lock, does its part and
- * lets go by rt_client_leave, which sends and tells what follows from it and then wakes, without
- * the mutex, whom it has to.
+ * Every entry (a call, a turn of the loop) takes the mutex with rt_client_lock, does its part and
+ * lets go with rt_client_leave, which sends and tells what follows from it and then, without the
+ * mutex, wakes whomever it has to.
  *
  * Who turns the loop: a call that waits for the engine, if nobody else does ("driver"); else the
  * keeper. See drive.c. */
@@ -46,7 +46,7 @@ struct rt_waiter {         /* on the stack of the waiting call */
     char errmsg[RT_ERRMSG_SIZE]; /* "" unless the engine had something to say */
 };
 
-/* Between rt_client_lock and what may decide it. */
+/* Call it between rt_client_lock and whatever may decide W. */
 void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
                   void (*cancel)(struct rota *r, struct rt_waiter *w, int err));
 
@@ -67,7 +67,7 @@ void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word);
 struct rt_callback {
     struct rt_callback *next;
     bool queued;
-    /* Takes the mutex off while the user's function runs, and back on. */
+    /* Releases the mutex while the user's function runs, and takes it again. */
     void (*run)(struct rota *r, struct rt_callback *cb);
 };
 
@@ -82,7 +82,7 @@ const struct rota *rt_callback_begin(struct rota *r);
 void rt_callback_end(struct rota *r, const struct rota *before);
 /* Whether the calling thread is inside a callback of R. */
 bool rt_callback_inside(const struct rota *r);
-/* Inside a quick one: what R sends waits for the end of the row, see callback.c. The mutex is held. */
+/* Whether this is inside a quick one: what R sends then waits for the end of the row (callback.c). With the mutex. */
 bool rt_callback_sends_later(struct rota *r);
 
 /* ---- Locks -------------------------------------------------------------- */
@@ -93,7 +93,7 @@ bool rt_callback_sends_later(struct rota *r);
 #define RT_PENDING_LOST 0x8u
 #define RT_PENDING_RELEASED 0x10u
 
-/* What a lock may have beyond the plain: there while it is needed. */
+/* What a lock may need beyond the plain; there only while it is needed. */
 struct rt_more {
     struct rt_terms terms; /* first: ask.terms points here */
     struct rt_more *next_free;
@@ -149,7 +149,7 @@ struct rt_keeper {
     uint64_t drives_seen;
     bool stop;
     bool busy;    /* runs a user's function */
-    bool patient; /* parked without an end: whoever stops driving wakes it */
+    bool patient; /* parked without limit: whoever stops driving wakes it */
 };
 
 struct rt_deputy { /* see deputy.c */
@@ -183,7 +183,7 @@ struct rt_ids { /* numbers for what a user may name later: asks, observations */
 
 struct rt_observer;
 
-/* The largest fences seen, of the names used last; a name's place is given by its hash. */
+/* The largest fences seen, for the names used last; a name's hash gives its place. */
 #define RT_FENCES 256
 struct rt_fence_seen {
     uint64_t hash, fence;
@@ -194,7 +194,7 @@ struct rota {
     _Atomic uintptr_t holder; /* the thread that has it, for asserts; 0: none */
     struct rt_loop loop;
     struct rt_dispatch d;
-    struct rt_spelling spelling; /* never changes, as are label to flags */
+    struct rt_spelling spelling; /* never changes; nor do label to flags */
     char *label;
     char *shown_url; /* redacted */
     uint32_t call_ms, flags;
@@ -218,7 +218,7 @@ struct rota {
     struct rt_deputy deputy;
     struct rt_quick quick;
     int outer_fd;             /* ROTA_NO_KEEPER: rota_fd; else -1 */
-    _Atomic uint32_t flushed; /* changes when all callbacks were run; woken on while closing */
+    _Atomic uint32_t flushed; /* changes when all callbacks have run; closing waits on it */
     uint64_t drives;          /* how often a call began to drive */
 
     _Atomic uint32_t *wakes[RT_WAKES_MAX]; /* to be woken when the mutex is free */
@@ -266,7 +266,7 @@ static inline bool rt_client_mine(const struct rota *r)
     return atomic_load_explicit(&r->holder, memory_order_relaxed) == rt_client_thread();
 }
 
-/* The calling thread has R from now on: it took the mutex, or nobody else can come any more. */
+/* The calling thread has R from now on: it took the mutex, or nobody else can reach R any more. */
 static inline void rt_client_seize(struct rota *r)
 {
     atomic_store_explicit(&r->holder, rt_client_thread(), memory_order_relaxed);
@@ -278,7 +278,7 @@ int rt_client_check(const struct rota *r, bool waits);
 
 /* rt_client_lock, unless the client is closing: ROTA_CLOSED. */
 int rt_client_begin(struct rota *r);
-/* Around what comes back to R after waiting: rota_close frees it only when all are out. */
+/* Around what comes back to R after waiting: rota_close frees R only when everybody is out. */
 void rt_client_hold(struct rota *r);
 void rt_client_drop(struct rota *r);
 
@@ -290,7 +290,7 @@ void rt_client_unlock(struct rota *r); /* only lets go and wakes */
 void rt_client_settle(struct rota *r); /* only sends and tells */
 void rt_client_turn(struct rota *r);   /* one turn of the loop and what follows from it */
 
-/* From the end of opening and closing: the engine, everything else, the struct itself. */
+/* For the end of opening and of closing: give back the engine, everything else, the struct itself. */
 void rt_client_disconnect(struct rota *r);
 void rt_client_fini(struct rota *r);
 void rt_client_free(struct rota *r);
@@ -322,7 +322,7 @@ struct rota_lock *rt_handle_new(struct rota *r);
 void rt_handle_free(struct rota *r, struct rota_lock *lock);         /* its rt_more too */
 struct rt_more *rt_more_new(struct rota *r, struct rota_lock *lock); /* reserves its timer */
 void rt_more_free(struct rota *r, struct rt_more *more);
-void rt_more_trim(struct rota *r, struct rota_lock *lock); /* frees it if it serves no more */
+void rt_more_trim(struct rota *r, struct rota_lock *lock); /* frees it if nothing needs it */
 void rt_handle_fini(struct rota *r);
 /* Keeps what the engine said about ERR until its callback is told; rt_more_free frees it. */
 void rt_more_explain(struct rota *r, struct rt_more *more, int err);
@@ -348,7 +348,7 @@ void rt_set_answered(struct rota *r, struct rt_waiter *w, int err);
 
 /* ---- Asking: acquire.c -------------------------------------------------- */
 
-/* What is beyond struct rota_ask. */
+/* struct rota_ask, and what goes beyond it. */
 struct rt_wish {
     struct rota_ask ask; /* defaults filled in */
     uint32_t mode;       /* enum rt_mode */
@@ -362,19 +362,19 @@ int rt_value_check(const struct rota *r, const char *value);
 /* Fills in a CHANGE of LOCK, which is HELD. */
 void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_op *op,
                        uint32_t what, const char *value);
-/* The engine answered it, when the ticket's number was NUMBER: the desk learns it in the same step,
+/* The engine has answered that op, sent when the ticket's number was NUMBER: the desk learns it in the same step,
  * so that no call sees a hold that is known to be lost. Returns what the caller is told. */
 int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number,
                     const struct rt_op *op);
 /* Begins to give LOCK back, or leaves that to the end of a callback that has it in another thread. */
 void rt_lock_release(struct rota *r, struct rota_lock *lock);
-/* Gives back a hold whose owner never got it; the news of it free the handle. */
+/* Gives back a hold whose owner never got it; the news of that frees the handle. */
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
-/* Waits for LOCKS, which W was asked for, and looks once more on the way out: whoever stood still since its
- * answer came is not told that it holds. Enters with the mutex, returns without it. 0, or why none of LOCKS is
+/* Waits for LOCKS, which were asked for with W, and looks once more on the way out: a thread that stood still after
+ * its answer came is not told that it holds. Enters with the mutex, returns without it. 0, or why none of LOCKS is
  * the caller's. */
 int rt_lock_wait(struct rota *r, struct rota_lock *const *locks, size_t n, struct rt_waiter *w);
-/* The same look of a hold that its owner has; of SESSION only: the handle may be gone. With the mutex. */
+/* The same look at a hold that its owner has. Takes only its SESSION: the handle may be gone. With the mutex. */
 bool rt_session_is_over(struct rota *r, uint64_t session);
 void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops pending on_lost, on_wait */
@@ -396,7 +396,7 @@ struct rt_call {          /* an operation that a call waits for */
     struct rt_request rq; /* first */
     struct rt_waiter w;
     int ended;                             /* why it was canceled; 0: it was not */
-    void (*restart)(struct rt_call *call); /* before it is sent, again; may be NULL */
+    void (*restart)(struct rt_call *call); /* before each sending; may be NULL */
 };
 
 void rt_call_init(struct rota *r, struct rt_call *call, enum rt_op_kind kind);
@@ -437,7 +437,7 @@ void rt_log_stderr(void *arg, int level, const char *line);
 
 /* ---- fork.c ------------------------------------------------------------- */
 
-/* To the clients that a fork concerns: before they have a connection, and until they have none. */
+/* Adds R to the clients that a fork concerns, before it has a connection, and until it has none. */
 void rt_fork_add(struct rota *r);
 void rt_fork_remove(struct rota *r);
 void rt_fork_hold(void); /* whoever forks waits ... */

@@ -65,8 +65,8 @@ static void closing_over(struct rt_timer_call *call, int64_t now)
     rt_wait_done(c->r, &c->w, ROTA_TIMEOUT);
 }
 
-/* Without a ttl the session ends with its connection, and all its tickets with it: to take them out
- * before is only a courtesy to whoever is next, who would have to find out. */
+/* Without a ttl the session ends with its connection, and all its tickets with it: taking them out
+ * first is only a courtesy to whoever is next, who would otherwise have to find out. */
 static int64_t patience(const struct rota *r)
 {
     uint32_t ms = r->call_ms;

@@ -51,7 +51,7 @@ static char *value_of(char *line, const char *name)
     return strcmp(rt_config_trim(text), name) == 0 ? rt_config_trim(equals + 1) : NULL;
 }
 
-/* What FILE says of NAME, in *OUT: ROTA_INVALID and nothing in ERRMSG: it does not. */
+/* What FILE says of NAME, in *OUT. ROTA_INVALID with nothing in ERRMSG: it says nothing. */
 static int look_up(FILE *file, const char *path, const char *name, char **out, char *errmsg,
                    size_t size)
 {

@@ -10,8 +10,8 @@
 bool rt_config_own(const char *file, char *path, size_t size);
 char *rt_config_trim(char *text); /* without the white space at both ends, which is cut off */
 
-/* The URL that a name in ~/.config/rota/config, else in rt_config_system (/etc/rota/config; tests have
- * their own), stands for, in *OUT (rt_free). ROTA_INVALID: none. */
+/* What NAME stands for in ~/.config/rota/config, else in rt_config_system (/etc/rota/config; tests have their own):
+ * its URL in *OUT (rt_free). ROTA_INVALID: there is none. */
 extern const char *rt_config_system;
 int rt_config_find(const char *name, char **out, char *errmsg, size_t size);
 

@@ -327,7 +327,7 @@ static void send_arm(struct rt_dispatch *d, struct rt_request *rq, const struct 
     rt_dispatch_send(d, rq);
 }
 
-/* All tries together have call_ms while somebody may wait for them; later each has. */
+/* While somebody may wait for them, all tries together have call_ms; later each has. */
 static int64_t deadline_of(const struct rt_dispatch *d, const struct rt_todo *todo)
 {
     int64_t now = rt_loop_now(d->loop), call = d->conn->call_ms * RT_MS;
@@ -430,8 +430,8 @@ void rt_dispatch_drain(struct rt_dispatch *d)
 
 #define TOO_LATE "not granted in time: "
 
-/* Before the limit of ASK ends: whether that is the engine's doing, and what it would say then. Of one
- * that lost its place: what it said last, if nothing is asked of it at this moment. */
+/* Before the limit of ASK ends: notes whether that is the engine's doing, and what it would say then. For an
+ * ask that lost its place: what the engine said last, if nothing is being asked of it at this moment. */
 static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
 {
     const char *why = NULL;
@@ -452,7 +452,7 @@ static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
     snprintf(d->errmsg, sizeof(d->errmsg), TOO_LATE "%.220s", why);
 }
 
-/* Whose patience ends between two tries is told what became of the last one. */
+/* A caller whose patience ends between two tries is told what became of the last one. */
 static void recall(struct rt_dispatch *d, int64_t now)
 {
     if (d->said_at + rt_desk_call(&d->desk) >= now)

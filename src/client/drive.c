@@ -5,16 +5,16 @@
  *               └──────── ready, or wanted ──▶ RUNNING ──────────────────────▲
  *
  * While the keeper polls, others use the mutex freely: timers go through a descriptor of the loop,
- * and whoever changes a watch turns the loop once himself, so nobody has to wake it. A call that
+ * and whoever changes a watch turns the loop once itself, so nobody has to wake it. A call that
  * drives kicks it once and never waits for it; then it looks again every few milliseconds and
  * takes over when nobody has driven meanwhile.
  *
  * Whenever the mutex is free, at least one of these answers for the loop:
  *   - the driver: it turns the loop until it is told something, then names an heir (rt_drive_pass);
- *   - the heir, a waiter that was told LOOK: it drives when it has looked; decided before that, or
- *     not allowed to any more, it names the next (rt_drive_decline) before it goes or sleeps;
- *   - the keeper, polling, or running and about to look, or parked with an end. Parked without one
- *     (patient) it answers for nothing: it was left a driver, and where no heir is to be found it is
+ *   - the heir, a waiter that was told LOOK: it drives when it has looked; if it is decided before
+ *     that, or may drive no longer, it names the next (rt_drive_decline) before it goes or sleeps;
+ *   - the keeper, polling, or running and about to look, or parked for a time. Parked without limit
+ *     (patient) it answers for nothing: a driver does, and when no heir is found the keeper is
  *     woken;
  *   - while the keeper is inside a user's function: the deputy;
  *   - without a keeper and with nobody waiting: the program, by rota_process. */

@@ -186,7 +186,7 @@ static struct rota_line *build_list(const struct look *look)
         lines[i] = (struct rota_line){.name = texts + records[i].name,
                                       .count = records[i].count,
                                       .granted = records[i].granted};
-    /* Escapes sort otherwise than what they stand for. */
+    /* Escapes sort differently from what they stand for. */
     if (look->count > 1)
         qsort(lines, look->count, sizeof(*lines), compare_lines);
     return lines;

@@ -256,7 +256,7 @@ static void tell_refusals(const struct teller *t, struct rt_metrics *m)
 {
     static const struct {
         int err;
-        bool always; /* told also while it is 0 */
+        bool always; /* told even while it is 0 */
         const char *labels;
     } reasons[] = {
         {ROTA_BUSY, true, "reason=\"busy\""},

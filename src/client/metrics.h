@@ -22,7 +22,7 @@ void rt_hist_add(struct rt_hist *hist, int64_t ns);
 struct rt_metrics *rt_metrics_new(void); /* NULL: out of memory */
 void rt_metrics_free(struct rt_metrics *m);
 
-/* The slow halves of what follows; the mutex is held but for rt_metrics_handed. */
+/* The slow halves of what follows; the mutex is held, except in rt_metrics_handed. */
 void rt_metrics_note_asked(struct rota *r, struct rota_lock *lock);
 void rt_metrics_count_ask(struct rota *r, struct rota_lock *lock);
 void rt_metrics_count_answer(struct rota *r, struct rota_lock *lock, int err);

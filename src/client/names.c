@@ -87,7 +87,7 @@ static void put(struct rt_names *names, struct rt_line *line)
     *bucket = line;
 }
 
-/* Twice as wide. Failing is no harm but longer chains, unless there is no table at all. */
+/* Twice as wide. Failure costs only longer chains, unless there is no table at all. */
 static bool grow(struct rt_names *names)
 {
     size_t old_size = names->size;

@@ -18,7 +18,7 @@ struct rt_names {
 void rt_names_init(struct rt_names *names, uint64_t seed);
 void rt_names_fini(struct rt_names *names); /* frees the lines too */
 
-/* A spelling as a number; two that are equal by accident are not to be expected. */
+/* A spelling as a number; accidental collisions are not to be expected. */
 uint64_t rt_names_hash(const struct rt_names *names, const char *spelled);
 
 struct rt_line *rt_names_find(const struct rt_names *names, const char *spelled);

@@ -45,7 +45,7 @@ static int look(struct rota *r, struct rota_lock *const *locks, size_t n)
     return err;
 }
 
-/* As rt_wait, which R may not survive: whoever looks at something afterwards stays inside. */
+/* As rt_wait, which R may not survive: whoever looks at something afterwards has to stay inside. */
 static int wait_and_look(struct rota *r, struct rota_lock *const *locks, size_t n,
                          struct rt_waiter *w)
 {
@@ -132,7 +132,7 @@ bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock)
     return true;
 }
 
-/* A grant that does not fence is none. Returns whether LOCK was one: it is on its way back then. */
+/* A grant that does not fence is none. Returns whether LOCK was such a one: then it is on its way back. */
 static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_waiter *w)
 {
     assert(rt_client_mine(r));

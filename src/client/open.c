@@ -103,7 +103,7 @@ static int fill_client(struct rota *r, struct opening *o)
     return spell(r, o);
 }
 
-/* The kernel did not give us what errno says. */
+/* The kernel refused us something: errno says what. */
 static int no_descriptor(struct opening *o)
 {
     int err = errno;
@@ -174,7 +174,7 @@ static int check_strict(struct rota *r, struct opening *o)
     return ROTA_UNSAFE;
 }
 
-/* A server is asked something, so that an address where nobody answers is told of here. */
+/* Asks the server something, so that an address where nobody answers is noticed here. */
 static int check_reach(struct rota *r, struct opening *o)
 {
     struct rt_call call;

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Whoever lets go needs no message any more that it is gone. */
+/* Whoever lets go no longer needs the message that it is gone. */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock)
 {
     assert(rt_client_mine(r));
@@ -177,7 +177,7 @@ static bool is_shared_by_reentry(const struct rt_ask *ask, uint32_t what)
 /* Why ASK, which is HELD, cannot be changed so. */
 static const char *change_fault(const struct rt_ask *ask, uint32_t what)
 {
-    /* A plain tenure is passed on, and would show the value of who held it before. */
+    /* A plain tenure is passed on, and would show the value of whoever held it before. */
     if ((what & RT_CHANGE_VALUE) != 0 && !rt_ticket_has(ask->ticket, RT_TICKET_SOLO))
         return "only what rota_elect took has a value";
     if ((what & RT_CHANGE_DOWNGRADE) == 0)
@@ -227,7 +227,7 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
     c.call.rq.done = changed;
     rt_lock_change_op(r, lock, &c.call.rq.op, what, value);
     c.number = c.call.rq.op.change.number;
-    /* From the sending on it may be shared on the engine, also if we are never told: nobody here
+    /* Once it is sent it may be shared on the engine, even if we are never told: nobody here
      * may be let in as the only one from now on (I1). */
     if ((what & RT_CHANGE_DOWNGRADE) != 0)
         rt_desk_downgraded(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
@@ -250,7 +250,7 @@ int rota_downgrade(struct rota_lock *lock)
     const struct rota *r = lock->client;
     if ((rota_caps(r) & ROTA_CAP_SHARED) == 0)
         return rt_fail(r, ROTA_UNSUPPORTED, "shared locks are not possible on %s", r->shown_url);
-    return change(lock, RT_CHANGE_DOWNGRADE, NULL); /* also if it was tried before, and failed */
+    return change(lock, RT_CHANGE_DOWNGRADE, NULL); /* even if it was tried before, and failed */
 }
 
 int rota_proclaim(struct rota_lock *lock, const char *value)

@@ -138,7 +138,7 @@ int rt_target_ddl(struct rt_target *t, rota_ddl_fn *fn, void *arg)
     if (rv == 0) {
         const char *text = conn->engine->ddl(conn); /* a dialect's is its own */
         assert(text != NULL);
-        if (fn != NULL && text[0] != '\0') /* with ?also= it may be that of nobody */
+        if (fn != NULL && text[0] != '\0') /* with ?also= there may be none */
             fn(arg, text);
         conn->engine->close(conn);
         rt_free(conn);

@@ -11,7 +11,7 @@
 
 struct rt_target {
     struct rt_url url;
-    char *named; /* the URL that a name stood for; NULL: it was one */
+    char *named; /* the URL a name stood for; NULL: it was a URL */
     const struct rt_engine *engine;
     char password[RT_PASSWORD_ROOM]; /* from elsewhere than the URL; "": none */
     uint32_t ttl_ms;

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Waking a thread costs about 20 us: a hand-over that comes sooner is cheaper awaited awake. How
- * long it pays is learned: on a busy machine a spinning thread only keeps the holder from running. */
+/* Waking a thread costs about 20 us: it is cheaper to stay awake for a hand-over that comes sooner. How
+ * long that pays is learned: on a busy machine a spinning thread only keeps the holder from running. */
 #define SPIN_LEAST_NS 500
 #define SPIN_MOST_NS 50000
 #define SPIN_STEPS 8 /* looks between two looks at the clock */
@@ -98,7 +98,7 @@ void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word)
 
     if (old == RT_WAIT_DONE || old == RT_WAIT_LOOK)
         return;
-    if (word == RT_WAIT_NEXT) { /* worth a word only to who sleeps */
+    if (word == RT_WAIT_NEXT) { /* worth a word only to sleepers */
         old = RT_WAIT_ASLEEP;
         if (!atomic_compare_exchange_strong(&w->word, &old, RT_WAIT_NEXT))
             return;
@@ -202,7 +202,7 @@ static bool ended_early(struct rota *r, struct rt_waiter *w)
     uint32_t epoch = atomic_load(&r->interrupts);
     bool interrupted = w->epoch != epoch;
 
-    w->epoch = epoch; /* once told is enough, also for who cannot be ended */
+    w->epoch = epoch; /* told once is enough, even if it cannot be ended */
     if (w->cancel == NULL)
         return false;
     bool closed = r->closing && w->ask == NULL; /* the desk answers asks itself */

@@ -131,8 +131,8 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
     rt_outbox_line_settle(desk, ask->line);
 }
 
-/* An outage: the place is gone, or cannot be had anew. Who never had one, nor may have one (T's JOIN
- * was not answered), is told that it gets none: a mistyped host, a server that is full. */
+/* An outage: the place is gone, or cannot be had anew. An ask that never had one, and cannot have one without our
+ * knowing (T's JOIN was not answered), is told that it gets none: a mistyped host, a server that is full. */
 bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
                      const struct rt_ticket *t, int err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One ask of a caller: from the asking to the telling that it was given back.
+/* One ask of a caller: from the asking until its owner is told that it was given back.
  *
  *        ask            granted           release, LEAVE        answered
  *   NEW ─────▶ QUEUED ──────────▶ HELD ──────────────▶ RELEASING ────────▶ DONE
@@ -40,7 +40,7 @@ enum rt_ask_state {
 #define RT_ASK_REJOIN 0x4u /* an outage is not its end: it goes back into the line */
 #define RT_ASK_AWAY 0x8u   /* ... and has not come there yet */
 
-/* What an ask may want beyond the plain: kept apart so that a plain hold is small. */
+/* What an ask may want beyond a plain one: kept apart so that a plain hold is small. */
 struct rt_terms {
     struct rt_timer timer; /* RT_TIMER_ASK: waiting: limit; holding: hold_ms */
     struct rt_ask *ask;
@@ -93,7 +93,7 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err);
 /* Whether ERR is an outage that ASK, for which T stands, outlasts. */
 bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
                      const struct rt_ticket *t, int err);
-/* A QUEUED one, for which T stood, is refused by ERR, unless it waits on: then with a new ticket. A try whose T
+/* Refuses a QUEUED one, for which T stood, with ERR, unless it waits on: then with a new ticket. A try whose T
  * is being taken back is told UNKNOWN. */
 void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_ticket *t, int err);
 /* Its ticket is in the line: if it was away, that is over. */

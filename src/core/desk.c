@@ -139,7 +139,7 @@ void rt_desk_beaten(struct rt_desk *desk, int err, uint64_t session, uint32_t tt
         (void)rt_desk_look(desk, now); /* the answer may have come too late */
     } else if (s->state == RT_SESSION_OPENING) {
         rt_session_failed(s, now);
-        /* Whatever became of the session, no JOIN was sent: for who asked that is definite. */
+        /* Whatever became of the session, no JOIN was sent: for the asker that is definite. */
         session_refused(desk, err == ROTA_UNKNOWN ? ROTA_UNREACHABLE : err, now);
     } else {
         rt_session_failed(s, now);
@@ -169,8 +169,8 @@ void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now)
         return;
     rt_session_end(&desk->session);
     follow_session(desk);
-    /* Each becomes idle, the oldest first: who goes back into its line does so in the order of
-     * before. Those are linked before all others, so the first of them at the end is the end. */
+    /* Each becomes idle, the oldest first: those that go back into their lines keep their former
+     * order. They are linked before all others, so the walk is over when the last is one of them. */
     uint64_t nonce = desk->last_nonce;
     struct rt_ticket *t = last_ticket(desk);
     while (t != NULL && !is_fresh(t, nonce)) {
@@ -237,7 +237,7 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     assert(ask->state == RT_ASK_HELD || ask->state == RT_ASK_LOST);
     (void)rt_desk_look(desk, now);
-    /* Who did not run learns it as the first thing, also if no timer had a chance yet. */
+    /* An owner that did not run learns it first of all, even if no timer had a chance yet. */
     if (rt_ask_is_over(ask, now))
         rt_line_hold_over(desk, ask, now);
     rt_line_release(desk, ask, now);
@@ -261,7 +261,7 @@ bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
     }
     if (ask->state != RT_ASK_QUEUED)
         return false;
-    (void)rt_desk_look(desk, now); /* who stands behind it may be let in: only while it is ours */
+    (void)rt_desk_look(desk, now); /* others behind it may be let in: only while it is ours */
     if (ask->state == RT_ASK_QUEUED)
         rt_line_cancel(desk, ask, err, now);
     return true;
@@ -332,7 +332,7 @@ static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int
 {
     bool looked = err == ROTA_BUSY || err == ROTA_INVALID;
     assert(t->state == RT_TICKET_JOINING && err != ROTA_UNKNOWN);
-    /* Who waits on asks again with the same nonce, and finds it. */
+    /* An ask that waits on asks again with the same nonce, and finds it. */
     bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked && !rt_line_outlasts(desk, t, err);
     if (unsure)
         rt_ticket_leave(t, now);
@@ -447,7 +447,7 @@ static void desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
     }
 }
 
-/* Nobody else's turn is what it waited for, if it never came into the line. */
+/* An ask that never came into the line did not wait for somebody else's turn. */
 static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
 {
     const struct rt_ticket *t = ask->ticket;

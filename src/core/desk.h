@@ -96,8 +96,8 @@ void rt_desk_take_back(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 /* Ends a QUEUED ask with ERR; false if it is not queued any more. For a set: any member. */
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
 
-/* The holder's ask is shared from now on. Called before the engine is asked for that: from the
- * sending on it may be so, whatever becomes of the answer. */
+/* The holder's ask is shared from now on. Called before the engine is asked for that: once the request
+ * is sent it may be so, whatever becomes of the answer. */
 void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
 /* Until when ASK's hold is certainly ours; 0 once lost; RT_NEVER. */
@@ -137,8 +137,8 @@ void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now);
 
-/* The engine is known to be away, or to refuse: a limit that ends before it has taken the ask is
- * ROTA_UNREACHABLE then. */
+/* The engine is known to be away, or to refuse: a limit that ends before the engine has taken the ask
+ * is then ROTA_UNREACHABLE. */
 void rt_desk_away(struct rt_desk *desk, bool away);
 /* A timer of kind RT_TIMER_ASK, RT_TIMER_LINE or RT_TIMER_DESK is due. */
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now);
@@ -150,12 +150,12 @@ void rt_desk_want_session(struct rt_desk *desk,
                           int64_t now); /* opens one, unless one is there or coming */
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
-/* A member that holds by re-entry lost that, while the others still wait: so do not wait on. */
+/* A member that held by re-entry lost its hold while the others still wait: the set fails with ROTA_LOST. */
 void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_retry(struct rt_desk *desk);
 struct rt_set *rt_set_todo(struct rt_desk *desk);
 void rt_patience_start(struct rt_desk *desk, int64_t now); /* somebody waits from now on */
-void rt_patience_over(struct rt_desk *desk, int64_t now);  /* looks whose time is over */
+void rt_patience_over(struct rt_desk *desk, int64_t now);  /* sees whose time is over */
 void rt_patience_try_ended(struct rt_desk *desk, const struct rt_ticket *t, int64_t now);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grant rule: who of a line holds, by the weights ahead. */
+/* The grant rule: who in a line holds, by the weights ahead. */
 #ifndef RT_GRANT_H
 #define RT_GRANT_H
 
@@ -11,7 +11,7 @@
 enum rt_mode {
     RT_EXCLUSIVE = ROTA_EXCLUSIVE, /* takes the whole capacity */
     RT_SHARED = ROTA_SHARED,       /* 1 of infinity */
-    RT_PERMITS = ROTA_PERMITS,     /* take of of */
+    RT_PERMITS = ROTA_PERMITS,     /* `take` of `of` */
     RT_COUNT = 3,                  /* latch: granted at once, only counted */
     RT_GATHER = 4,                 /* barrier: `of` waiting tickets are granted together */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hunt for deadlocks: a search in breadth along who waits for whom. */
+/* The hunt for deadlocks: a breadth-first search along who waits for whom. */
 #include "core/hunt.h"
 
 #include "core/grant.h"
@@ -88,7 +88,7 @@ static void see(struct rt_hunt *h, const struct rota_place *place)
         h->self_of = place->of;
         return;
     }
-    /* A plain hold may have been passed on since it was joined: then its owner is another by now,
+    /* A plain hold may have been passed on since it was joined: then somebody else has it by now,
      * and a cycle through it would be a guess. */
     if ((place->flags & ROTA_PLACE_DETECT) == 0 || h->seen_count == RT_HUNT_NODES)
         return;
@@ -115,7 +115,7 @@ static bool blocks(const struct rt_hunt *h, const struct rt_hunt_seen *s)
 
 static void add_agent(struct rt_hunt *h, const struct rt_hunt_seen *s)
 {
-    assert(s->session != 0 && s->owner != 0); /* of whoever has none nothing can be asked */
+    assert(s->session != 0 && s->owner != 0); /* without these nothing can be asked */
     for (int i = 0; i < h->agent_count; i++)
         if (h->agents[i].session == s->session && h->agents[i].owner == s->owner)
             return;

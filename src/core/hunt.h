@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hunt for deadlocks: from a waiting ticket along who waits for whom, back to itself.
+/* The hunt for deadlocks: from a waiting ticket along the chain of who waits for whom, back to itself.
  *
  * Pure: it says which line or session to INSPECT next, is given the places, and ends with a
  * verdict. Who waits: a ticket that is not granted. For whom: the tickets ahead that exclude it,
  * and all ahead that wait themselves. An owner that holds one ticket and waits with another, both
  * asked for with ROTA_DETECT, links the two.
  *
- * Each look at a line is of another moment, so a cycle may be put together from edges that never
- * were there at once. One counts only if a second round finds the very same tickets: between the
- * two all of them stood in their lines. Of a cycle the ticket with the largest (number, name) is
+ * Each look at a line is from a different moment, so a cycle may be pieced together from edges that never
+ * existed at once. It counts only if a second round finds the very same tickets: between the
+ * two rounds all of them stood in their lines. In a cycle the ticket with the largest (number, name) is
  * the victim; everybody in it comes to the same conclusion, and only the victim acts. */
 #ifndef RT_HUNT_H
 #define RT_HUNT_H

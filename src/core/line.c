@@ -142,7 +142,7 @@ static void arrange(struct rt_desk *desk, struct rt_line *line, int64_t now)
         return;
     struct rt_ticket *x = &line->x;
     if (x->state == RT_TICKET_HELD) {
-        arm(desk, x); /* passing on is limited by who waits elsewhere: find out */
+        arm(desk, x); /* passing on is limited by waiters elsewhere: find out */
         return;
     }
     if (x->state == RT_TICKET_LEAVING)
@@ -416,7 +416,7 @@ void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
         if (h->state == RT_ASK_HELD && h->ticket == t)
             h->mode = RT_SHARED;
     if (t == &line->x && line->queue != NULL && line->queue->mode == RT_SHARED)
-        let_readers_in(desk, line, t, now); /* if who waits elsewhere is a reader too, it came in */
+        let_readers_in(desk, line, t, now); /* if the waiter elsewhere is a reader, it came in */
 }
 
 /* ---- What the engine says ----------------------------------------------- */
@@ -440,7 +440,7 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     if (served)
         serve(desk, line, t, now);
     else
-        rt_outbox_leave(desk, t, now); /* who asked has gone */
+        rt_outbox_leave(desk, t, now); /* the asker is gone */
 }
 
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)

@@ -9,7 +9,7 @@
  *    queue is served from its front: one writer, or all readers before the next writer.
  *  - s stands for the readers at the front of the queue; a reader joins it while it is
  *    held only if nobody is known to wait behind it. Whether somebody still does is asked
- *    again when a reader comes: who waited may have given up.
+ *    again when a reader comes: whoever waited may have given up.
  *  - A tenure of x is passed on only by an explicit release (DESIGN 6), freely while nobody
  *    waits elsewhere, after WANTED at most pass_limit times and for pass_ms.
  *  - linger: a released x with an empty queue is kept until WANTED or the time is over.
@@ -49,7 +49,7 @@ void rt_line_init(struct rt_line *line);
 /* Nobody asks, holds, waits or is under way: it may be freed. */
 bool rt_line_idle(const struct rt_line *line);
 
-/* Whether one of us holds exclusively, or lingers: who waits here waits for that. */
+/* Whether one of us holds exclusively, or lingers: whoever waits here waits for that. */
 static inline bool rt_line_is_held(const struct rt_line *line)
 {
     return line->x.state == RT_TICKET_HELD;
@@ -79,7 +79,7 @@ void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t); /* it is in the 
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
 void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAVE takes too long */
 
-/* The ticket is gone, alone or with the whole session: then on the line only those go on waiting
+/* The ticket is gone, alone or with the whole session: then only those on the line go on waiting
  * that asked with RT_ASK_REJOIN, with new tickets. */
 void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now);
 

@@ -50,7 +50,7 @@ struct rt_ticket *rt_outbox_dead(struct rt_desk *desk); /* a solo ticket that ma
 struct rt_set *rt_outbox_dead_set(struct rt_desk *desk);
 struct rt_line *rt_outbox_idle(struct rt_desk *desk); /* a line that was idle: check, then free */
 
-/* LINE may have become idle otherwise than by the desk: if so, rt_outbox_idle tells. */
+/* LINE may have become idle other than through the desk: if so, rt_outbox_idle tells. */
 void rt_outbox_line_settle(struct rt_desk *desk, struct rt_line *line);
 
 /* ---- For core/ only ---- */
@@ -73,7 +73,7 @@ void rt_outbox_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm,
 void rt_outbox_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_outbox_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 
-/* What T wants came to nothing: it is sent again after a pause; or its JOIN, which was refused. */
+/* What T wants came to nothing, or its JOIN was refused: it is sent again after a pause. */
 void rt_outbox_later(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_outbox_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_outbox_retry_soon(struct rt_desk *desk, int64_t now); /* for sets, which are in no list */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patience: a release or a try that somebody waits for is over after `call`, whatever becomes of the
- * requests that were sent for it. One timer for all of them, so that the plain pair costs no more: it
- * is not moved by those that are answered, and looks who is next when it fires. */
+ * requests that were sent for it. One timer serves all of them, so that the plain pair costs no more: those
+ * that are answered do not move it, and when it fires it looks for the next. */
 #include "core/desk.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static bool is_over(const struct rt_desk *desk, int64_t since, int64_t now, int6
     return at <= now;
 }
 
-/* Who waits for T, or in its line, and has waited long enough; NULL: nobody. */
+/* An ask that waits for T, or in its line, and has waited long enough; NULL: none. */
 static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t, int64_t now,
                            int64_t *next)
 {
@@ -69,7 +69,7 @@ static bool is_open(const struct rt_ticket *t)
     return t->state == RT_TICKET_JOINING && !unsent;
 }
 
-/* A try whose JOIN was never sent failed; of another nobody knows, and it is taken back. */
+/* A try whose JOIN was never sent has failed; what became of any other is unknown, and it is taken back. */
 static int try_err(const struct rt_ask *ask)
 {
     assert(tries(ask));

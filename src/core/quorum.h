@@ -4,15 +4,15 @@
  *   taking:   all nodes are asked at once; each says YES with a number, NO (somebody has it), or nothing
  *             a majority said YES, and all with the same number ──▶ AGREED: it holds, that is the fence
  *             ... with different numbers ──▶ MEND: the largest is written back; AGREED when a majority has it
- *             a majority cannot be had any more ──▶ REFUSED, or SILENT if too few answered
- *   keeping:  a majority said YES ──▶ KEPT; so many said NO that no majority can have it ──▶ GONE; else SILENT
- *   giving:   as keeping; a node that was asked twice and has nothing may have been the one that gave it (MAYBE)
+ *             a majority is out of reach ──▶ NONE, or SILENT if too few answered
+ *   keeping:  a majority said YES ──▶ AGREED; so many said NO that no majority can have it ──▶ NONE; else SILENT
+ *   giving:   as keeping; a node that was asked twice and has nothing may have given it back the first time (MAYBE)
  *
- * Why the fence grows (I2): F is told when a majority of nodes has counted up to F. Two majorities share a node, and that
- * one gives the next more than F; the next fence is the largest of its majority.
+ * Why the fence grows (I2): F is told when a majority of nodes has counted up to F. Two majorities share a node, and
+ * that node gives the next taker more than F; the next fence is the largest of its majority.
  *
- * Why a node that was restarted does not count (I1): it may have forgotten a lock of a majority that it was needed for. What
- * it forgot is over when it has been up for the longest ttl that anybody uses; until then its YES is worth nothing. */
+ * Why a node that was restarted does not count (I1): it may have forgotten a lock whose majority needs it. What it
+ * forgot is over when it has been up for the longest ttl that anybody uses; until then its YES is worth nothing. */
 #ifndef RT_QUORUM_H
 #define RT_QUORUM_H
 
@@ -56,8 +56,8 @@ enum rt_verdict rt_quorum_kept(const struct rt_quorum *q);
  * their clocks run: a hundredth faster than ours, and two milliseconds for their rounding. ns. */
 int64_t rt_quorum_until(int64_t sent_at, int64_t ttl);
 
-/* When a node begins to count that has been up for UPTIME at NOW, as it says in whole seconds; LONGEST: the longest ttl
- * that anybody uses, 0 for nodes that forget nothing. ns. */
+/* When a node begins to count that says at NOW, in whole seconds, that it has been up for UPTIME. LONGEST: the longest
+ * ttl that anybody uses, 0 for nodes that forget nothing. ns. */
 int64_t rt_quorum_counts_at(int64_t now, int64_t uptime, int64_t longest);
 
 #endif

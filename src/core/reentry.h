@@ -2,8 +2,8 @@
 /* Re-entry: whoever holds a name takes it again at once, with the same fence, whatever waits elsewhere.
  *
  * An owner (a thread, or what the caller says; 0: nobody) goes on with a hold of its own that is not over, an
- * exclusive one first. Shared inside exclusive is fine. Refused, for they would wait for themselves or ask for
- * what the ticket that is there does not have: see enum rt_reentry_fault. Permits are never re-entered. */
+ * exclusive one first. Shared inside exclusive is fine. Asks that would wait for themselves, or that want what the
+ * ticket at hand does not have, are refused: see enum rt_reentry_fault. Permits are never re-entered. */
 #ifndef RT_REENTRY_H
 #define RT_REENTRY_H
 

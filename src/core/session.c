@@ -83,7 +83,7 @@ bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uin
     int64_t drift = RT_BUG(RT_BUG_NO_DRIFT) ? 0 : s->ttl / 100 + 2 * RT_MS;
     s->deadline = from + s->ttl - drift - allowance_ms * RT_MS;
     s->usable_until = s->deadline - s->ttl / TELL_PART;
-    assert(s->usable_until < s->deadline); /* who runs is told before it (I3) */
+    assert(s->usable_until < s->deadline); /* owners that run are told before (I3) */
     /* Where an allowance leaves less than the ttl, the beats have to fall into what is left. */
     int64_t span = allowance_ms == 0 ? s->ttl : s->usable_until - s->sent_at;
     s->beat_at = s->sent_at + span / BEATS_PER_TTL;

@@ -64,7 +64,7 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
         rt_ask_drop(ask);
         ask->ticket = NULL;
         rt_ask_move(ask, RT_ASK_DONE);
-        if (--t->holds == 0) /* whom it re-entered has let go meanwhile */
+        if (--t->holds == 0) /* what it re-entered was let go meanwhile */
             rt_outbox_leave(desk, t, now);
     } else if (ask->state != RT_ASK_DONE) {
         bool flies = ask->terms->set->in_flight;

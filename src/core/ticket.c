@@ -7,7 +7,7 @@
 
 #define BIT(state) (1u << (state))
 
-/* What is of the struct, not of one life in a line. */
+/* What belongs to the struct, not to one life in a line. */
 #define LASTING (RT_TICKET_SOLO | RT_TICKET_SET | RT_TICKET_LISTED)
 
 /* From which states each state may be reached: the arrows of the diagram in ticket.h. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One ticket's life: from the asking for a place in a line to its end.
+/* One ticket's life: from asking for a place in a line to its end.
  *
  *                  answer: granted
  *            ┌───────────────────────────────┐
@@ -65,7 +65,7 @@ struct rt_ticket {
     uint8_t want;   /* RT_WANT_* */
 };
 
-/* More local holds of one tenure than any program has threads; who comes then waits for its end. */
+/* More local holds of one tenure than any program has threads; whoever comes then waits for its end. */
 #define RT_HOLDS_MOST UINT16_MAX
 
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timers: which of many is due next. A binary heap over places reserved before. */
+/* Timers: which of many is due next. A binary heap over places reserved beforehand. */
 #ifndef RT_TIMERS_H
 #define RT_TIMERS_H
 

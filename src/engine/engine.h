@@ -2,23 +2,23 @@
 /* The contract between Rota and an engine: where lines are kept.
  *
  * An engine is a const struct rt_engine; a connection is a struct that begins
- * with a struct rt_conn. Whoever uses it hands it tagged operations and is told
+ * with a struct rt_conn. Its user hands it tagged operations and is told
  * of their end and of events through struct rt_up. engine/mem is the reference:
- * where this text leaves a doubt, it decides.
+ * where this text leaves a doubt, engine/mem decides.
  *
  * Rules for all engines
  *
  * - One thread at a time: the caller serialises open, submit, cancel, close and
  *   the loop's callbacks. No call blocks on the network or on another client;
- *   work that cannot be done at once is gone on with from the loop.
+ *   work that cannot be done at once is continued from the loop.
  * - An op is lent at submit and given back by rt_up.done, exactly once, possibly
  *   before submit returns. Its strings stay valid until then.
  * - done and event may be called from inside submit, cancel and loop callbacks,
  *   never from open or close. They never call back into the engine: what follows
  *   from them is submitted later. So an engine need not be re-entrant.
- * - Ops on one name take effect in the order of submission, and a BEAT with all of them: it is told
- *   of (`tickets`, events) as if it had come after what was submitted before it. Ops on different
- *   names may overtake each other.
+ * - Ops on one name take effect in the order of submission. A BEAT is in order with the ops on every
+ *   name: what it names and brings (`tickets`, events) is as if it had come after all that was submitted
+ *   before it. Ops on different names may overtake each other.
  * - Errors are of two kinds. Definite: the op had no effect. ROTA_UNKNOWN: the
  *   request may or may not have taken effect, now or later; every op below says
  *   how to ask again. An engine never turns a lost reply into any other error.
@@ -61,12 +61,12 @@ struct rt_conn {
     const struct rt_engine *engine;
     struct rt_up *up;
     struct rt_loop *loop; /* clock, timers, descriptors */
-    const char *label;    /* who we are for others; outlives the connection */
+    const char *label;    /* who we are to others; outlives the connection */
     uint32_t ttl_ms;      /* asked for; the engine stores what it really gives */
     uint32_t call_ms;
     char errmsg[256];
     char unsafe[160];         /* without ROTA_CAP_STRICT: why, and what to change; "": by nature */
-    _Atomic uint64_t retries; /* asks again by waiters who contend anew: where there is no line */
+    _Atomic uint64_t retries; /* asks repeated by waiters that contend anew: without a line */
 };
 
 /* ---- Tickets ------------------------------------------------------------ */
@@ -79,20 +79,20 @@ struct rt_conn {
 /* A place in a line: asked for by JOIN, answered in the same struct.
  *
  * An engine without ROTA_CAP_ORDER may answer a waiting JOIN with a number that only names it (1, 2, 3, ... per
- * session, never a fence); GRANTED then brings the fence, and the name is forgotten: asked by it again, ROTA_LOST.
+ * session, never a fence); GRANTED then brings the fence, and the name is forgotten: whoever uses it gets ROTA_LOST.
  *
  * The line's kind is taken from the tickets in it: lock (exclusive and shared mix),
  * permits of n, latch of n, barrier of n; a join of another kind or another n is
  * ROTA_INVALID and errmsg names both. `nonce` (not 0) makes the join idempotent:
- * with a ticket of the same (name, session, nonce) in the line, that ticket is
+ * if a ticket of the same (name, session, nonce) is in the line, that ticket is
  * answered as it stands now and nothing is added. Numbers grow strictly per line
  * in the order of the line; the number of an exclusive ticket is its fence. A ticket is
  * granted when rt_grant (core/grant.h) says so, and stays granted until it ends.
- * A ticket with at_least_ms that ends earlier than so long after its grant keeps
- * the line taken until then, as a durable ticket, by whatever end but two: BREAK,
- * and a LEAVE of a ticket of whose grant nobody was told. With its session it ends
- * as if somebody had been told, for an engine cannot know that nobody was; one that
- * can (etcd: what it has not told yet) keeps nothing. */
+ * A ticket that ends less than its at_least_ms after its grant keeps the line taken
+ * until then, as a durable ticket, however it ends. There are two exceptions: BREAK,
+ * and a LEAVE of a ticket of whose grant nobody was told. When its session ends, a ticket
+ * ends as if somebody had been told, because an engine cannot know that nobody was; one
+ * that can (etcd: what it has not told yet) keeps nothing. */
 struct rt_join {
     const char *name; /* as spelled on the engine */
     uint64_t session; /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
@@ -100,7 +100,7 @@ struct rt_join {
     uint64_t owner;      /* for others to see */
     const char *value;   /* for observers, at most ROTA_VALUE_MAX bytes; NULL: none */
     int64_t at_least_ms; /* 0: none */
-    int64_t until_ms;    /* durable: ends so long after the join, by server time; 0: never */
+    int64_t until_ms;    /* durable: ends this long after the join, by server time; 0: never */
     uint32_t mode, take, of;
     uint32_t flags;
     /* answered, when the op ends with 0 */
@@ -114,57 +114,57 @@ struct rt_join {
 enum rt_op_kind {
     /* Opens a leased session (`open`), or renews the one named. ttl_ms answered: what the
      * engine really gave, 0 for sessions that live as long as their process. `allowance_ms`:
-     * what to subtract beside the usual drift; it may differ from answer to answer, and counts for this
-     * one. An opened session replaces any earlier one of the connection. `tickets` are all tickets that session holds or waits with, for
-     * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
-     * (an `open` whose reply was lost leaves a session that dies by its ttl). A BEAT catches up
-     * on lost pushes: after it GRANTED and WANTED are sent again where they still hold and the
-     * client has not spoken of them since (by CHANGE), CHANGED where a line is not as it was told
-     * last, TICKET_LOST for every one of `tickets` that is gone, and GRANTED for granted ones that
-     * are not among them: a JOIN may arrive after its client gave it up, and whoever does not know
-     * the ticket gives it back. */
+     * what to subtract besides the usual drift; it may differ from answer to answer, and applies to
+     * this one. An opened session replaces any earlier one of the connection. `tickets` are all
+     * tickets that the session holds or waits with, for engines that must renew each. ROTA_LOST: the
+     * session is gone. Asked again: harmless (an `open` whose reply was lost leaves a session that dies
+     * by its ttl). A BEAT catches up on lost pushes: after it GRANTED and WANTED are sent again where
+     * they still hold and the client has not spoken of them since (by CHANGE), CHANGED where a line
+     * differs from what was told last, TICKET_LOST for every one of `tickets` that is gone, and GRANTED
+     * for granted ones that are not among them: a JOIN may arrive after its client gave it up, and
+     * whoever does not know the ticket gives it back. */
     RT_OP_BEAT,
     /* One ticket. ROTA_LOST: the session is gone; ROTA_BUSY: with RT_JOIN_TRY. Asked again:
      * the same nonce finds the ticket. */
     RT_OP_JOIN,
     /* All of joins[0..n) in one step, or, with RT_JOIN_TRY in the first, all granted at once or
      * none. Sets that overlap stand in the same order in all their lines. Asked again: as JOIN;
-     * ROTA_LOST and no effect if of the earlier try some tickets are there and others have ended. */
+     * ROTA_LOST and no effect if some tickets of the earlier try are there and others have ended. */
     RT_OP_JOIN_ALL,
     /* Changes or verifies a ticket of ours: see RT_CHANGE_*. ROTA_LOST: (session, number) is
      * not in the line or not granted. `wanted` answered. Asked again: harmless. */
     RT_OP_CHANGE,
     /* Takes our ticket out of the line and grants the next. Named by (session, number, nonce), where a
-     * nonce of 0 is any; or where number is 0 by (session, nonce): see rt_names_ticket. The number alone may
-     * name a later ticket of the same session: a replica that was promoted without the last writes, and
-     * whose clock is behind, gives numbers again. `untold`: it never held for anybody, so it keeps
-     * nothing for its at_least_ms; by nonce it is always so. ROTA_LOST: no such ticket. Asked
-     * again after a lost reply, ROTA_LOST says only that it is gone now. */
+     * nonce of 0 matches any; or, where number is 0, by (session, nonce): see rt_names_ticket. The number
+     * alone may name a later ticket of the same session: a replica that was promoted without the last
+     * writes, and whose clock is behind, gives the same numbers again. `untold`: it never held for anybody,
+     * so it keeps nothing for its at_least_ms; a LEAVE by nonce is always so. ROTA_LOST: no such ticket.
+     * Asked again after a lost reply, ROTA_LOST says only that it is gone now. */
     RT_OP_LEAVE,
-    /* Tells of the line's front and count by CHANGED: its state once, soon after or before the answer,
-     * and from then on whatever differs from what was told last, and nothing else (kit/view),
-     * until an OBSERVE with `stop` names the same cookie; one that is not answered yet ends then
-     * with ROTA_CANCELED. Asked again under the same cookie: the state is told once more.
+    /* Reports the line's front and count by CHANGED: its state once, shortly before or after the answer,
+     * and from then on only states that differ from the one told last (kit/view), until an OBSERVE with
+     * `stop` names the same cookie; an OBSERVE that is not answered by then ends with ROTA_CANCELED.
+     * Asked again under the same cookie: the state is told once more.
      *
-     * OBSERVE, INSPECT, LIST and CHECK only look. They never end with ROTA_LOST or ROTA_BUSY: what
-     * is not there is told as nothing, and 0. Errors: ROTA_INVALID (a name that no line can have:
+     * OBSERVE, INSPECT, LIST and CHECK only look. They never end with ROTA_LOST or ROTA_BUSY: where there
+     * is nothing they tell nothing, and end with 0. Errors: ROTA_INVALID (a name that no line can have:
      * "a line needs a name", "a name is too long"), ROTA_UNREACHABLE (not answered by the deadline;
      * errmsg names who was asked), ROTA_CANCELED, ROTA_NOMEM, and what a server refuses for good:
      * ROTA_AUTH, ROTA_UNSUPPORTED, ROTA_PROTOCOL. ROTA_UNKNOWN, where an engine cannot tell whether
-     * its question arrived, means no more than ROTA_UNREACHABLE. After an error what each() was told
+     * its question arrived, means no more than ROTA_UNREACHABLE. After an error, what each() was told
      * does not count. What CHECK itself finds wrong is a verdict, and it ends with 0. */
     RT_OP_OBSERVE,
-    /* Calls each() for every ticket of the line, or with name NULL of `session`. since_ms -1: not known. */
+    /* Calls each() for every ticket of the line or, with name NULL, of `session`. since_ms -1: not known. */
     RT_OP_INSPECT,
     RT_OP_LIST, /* calls each() for every line whose name begins with prefix, by name */
-    /* Takes the ticket `number` out of its line, whosever it is; its session gets TICKET_LOST.
+    /* Takes the ticket `number` out of its line, whoever it belongs to; its session gets TICKET_LOST.
      * number 0: all durable tickets of that mode (RT_COUNT: resets a latch). ROTA_LOST: none
      * there. Asked again: as LEAVE. */
     RT_OP_BREAK,
     RT_OP_CHECK, /* calls each() for every verdict of the doctor */
 };
 
-#define RT_CHANGE_DOWNGRADE 0x1u /* exclusive becomes shared; grants whom that lets in */
+#define RT_CHANGE_DOWNGRADE 0x1u /* exclusive becomes shared; grants whoever that lets in */
 #define RT_CHANGE_VALUE 0x2u     /* the value for observers */
 #define RT_CHANGE_ARM 0x4u       /* from now on WANTED when somebody waits behind it */
 
@@ -197,7 +197,7 @@ struct rt_op {
             const char *name;
             uint64_t session, number, nonce;
             bool untold;  /* nobody was told, or will be, that it was granted */
-            bool granted; /* answered: it held; for who waited, and gave up a moment too late */
+            bool granted; /* answered: it held; for a waiter that gave up a moment too late */
         } leave;
         struct {
             const char *name;
@@ -233,7 +233,7 @@ enum rt_event_kind {
     RT_GRANTED,      /* a waiting ticket of ours is granted now; may come twice, but never
                         before the answer to its JOIN */
     RT_WANTED,       /* somebody waits behind our granted, armed ticket; may come twice */
-    RT_CHANGED,      /* an observed line: its last state, another than was told before; states
+    RT_CHANGED,      /* an observed line: its latest state, unlike the one told last; states
                         between may be left out */
     RT_TICKET_LOST,  /* a ticket of ours is gone, not by our LEAVE */
     RT_SESSION_LOST, /* the session is gone, and all its tickets */
@@ -249,7 +249,7 @@ struct rt_event {
     /* GRANTED: the ticket's number from now on, where the engine numbers when it grants (it lacks
      * ROTA_CAP_ORDER); until then `number` was only a name. 0: the number stays */
     uint64_t fence;
-    /* GRANTED: of its JOIN, where the engine knows it (always with a fence); 0: it does not */
+    /* GRANTED: the nonce of its JOIN, where the engine knows it (always with a fence); 0: it does not */
     uint64_t nonce;
     const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
     void *cookie;            /* CHANGED */
@@ -265,7 +265,7 @@ struct rt_engine {
     const char *const *params;  /* NULL-terminated: URL parameters beyond the common ones */
     size_t conn_size;           /* whole struct, which begins with struct rt_conn */
 
-    /* Prepares the connection; CONN is zeroed but for the fields of struct rt_conn. Does not wait
+    /* Prepares the connection; CONN is zeroed except for the fields of struct rt_conn. Does not wait
      * for the network: what needs it is done from the loop before the first op. Checks the
      * URL, and what can be checked at once (a folder, a layout's version). On failure nothing
      * stays, and errmsg says why. */
@@ -289,22 +289,22 @@ struct rt_engine {
     /* ROTA_CAP_*, as known now. */
     uint32_t (*caps)(const struct rt_conn *conn);
 
-    /* Why what was submitted is not done at this moment: there is no link, or the server refuses and is
-     * asked again. NULL: nothing is known to be wrong, it may be on its way. No I/O. May be NULL. */
+    /* Why submitted ops are not done at this moment: there is no link, or the server refuses and is
+     * asked again. NULL: nothing is known to be wrong, they may be on their way. No I/O. May be NULL. */
     const char *(*trouble)(const struct rt_conn *conn);
 
     /* In a forked child: closes what the child must not keep open (session files). Async-signal-safe.
-     * Also after a close whose memory is still there. May be NULL. */
+     * Also called after a close whose memory is still there. May be NULL. */
     void (*forked)(struct rt_conn *conn);
 
     /* A descriptor that keeps the session as long as any copy of it is open: rota_keep_fd. ROTA_LOST:
      * there is no session. May be NULL: sessions do not live by descriptors. */
     int (*keep)(struct rt_conn *conn, int *fd);
 
-    /* The tables that a connection as opened needs, with its names and prefix, as a person would type them
-     * into the server's own shell where our user may not: whole lines, nothing that harms if they are there
-     * already. Valid until close. Asked after open and before anything else, on a loop that nobody turns: no
-     * server hears of it. May be NULL: there are none. */
+    /* The tables that the connection as opened needs, with its names and prefix, as a person would type them
+     * into the server's own shell where our user may not: whole lines, harmless if the tables are there
+     * already. Valid until close. Asked for after open and before anything else, on a loop that nobody turns:
+     * no server hears of it. May be NULL: there are none. */
     const char *(*ddl)(const struct rt_conn *conn);
 };
 
@@ -313,8 +313,8 @@ const struct rt_engine *rt_engine_find(const char *scheme);
 /* The engines of this build by the first of their schemes, for a message: "file:, mem:". */
 void rt_engine_list(char *text, size_t size);
 
-/* Whether NUMBER and NONCE name, within a session, the ticket that has ITS_: by both, by its number (NONCE 0), or by
- * its nonce (NUMBER 0). */
+/* Whether NUMBER and NONCE name, within a session, the ticket with ITS_NUMBER and ITS_NONCE: by both, by its number
+ * (NONCE 0), or by its nonce (NUMBER 0). */
 static inline bool rt_names_ticket(uint64_t number, uint64_t nonce, uint64_t its_number,
                                    uint64_t its_nonce)
 {
@@ -323,13 +323,13 @@ static inline bool rt_names_ticket(uint64_t number, uint64_t nonce, uint64_t its
     return number == its_number && (nonce == 0 || nonce == its_nonce);
 }
 
-/* The same, of a LEAVE. */
+/* The same, for a LEAVE. */
 static inline bool rt_leave_names(const struct rt_op *op, uint64_t its_number, uint64_t its_nonce)
 {
     return rt_names_ticket(op->leave.number, op->leave.nonce, its_number, its_nonce);
 }
 
-/* Whether what a LEAVE takes out may go on to keep its line taken, for at_least_ms. */
+/* Whether what a LEAVE takes out may keep its line taken, for at_least_ms. */
 static inline bool rt_leave_keeps(const struct rt_op *op)
 {
     return !op->leave.untold && op->leave.number != 0;

@@ -2,6 +2,8 @@
 /* Names of locks: what a caller may say, and how it is spelled on the engine. */
 #include "engine/name.h"
 
+#include "base/utf8.h"
+
 #include <rota.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,37 +17,13 @@ static bool plain(unsigned char c)
            c == '_' || c == ':' || c == '-';
 }
 
-/* Bytes of the well-formed character at S that begins with C >= 0x80, with its value in *VALUE; 0
- * if there is none (RFC 3629: shortest form, no surrogates, up to U+10FFFF). */
-static size_t multibyte(const unsigned char *s, uint32_t *value)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t size = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    uint32_t v = s[0] & (0xffu >> (size + 1));
-    for (size_t i = 1; i < size; i++) {
-        if ((s[i] & 0xc0) != 0x80) /* also ends at the string's end */
-            return 0;
-        v = v << 6 | (s[i] & 0x3fu);
-    }
-    if (v < least[size] || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff))
-        return 0;
-    *value = v;
-    return size;
-}
-
 static const char *text_fault(const char *text, size_t most)
 {
-    const unsigned char *s = (const unsigned char *)text;
     size_t size = 0;
 
-    while (s[size] != '\0') {
-        uint32_t value = s[size];
-        size_t step = 1;
-        if (value >= 0x80)
-            step = multibyte(s + size, &value);
+    while (text[size] != '\0') {
+        uint32_t value;
+        size_t step = rt_utf8_next(text + size, &value);
         if (step == 0)
             return "is not UTF-8";
         if (value < 0x20 || (value >= 0x7f && value < 0xa0))

@@ -8,7 +8,7 @@
 
 #define RT_NAME_MAX 255                                      /* bytes of a name */
 #define RT_PREFIX_MAX 255                                    /* bytes of ?prefix= */
-#define RT_NAME_ROOM (3 * (RT_NAME_MAX + RT_PREFIX_MAX) + 1) /* spelled, with its end */
+#define RT_NAME_ROOM (3 * (RT_NAME_MAX + RT_PREFIX_MAX) + 1) /* spelled, with its NUL */
 
 /* How one client spells its names. */
 struct rt_spelling {
@@ -21,8 +21,8 @@ struct rt_spelling {
 int rt_spelling_init(struct rt_spelling *sp, const char *prefix, bool raw, char *errmsg,
                      size_t size);
 
-/* 1 to 255 bytes of UTF-8 without control characters; else NULL is not returned but what is
- * wrong with it, in half a sentence. */
+/* NULL if NAME is 1 to 255 bytes of UTF-8 without control characters; else what is wrong with
+ * it, in half a sentence. */
 const char *rt_name_fault(const char *name);
 
 /* Spells NAME into OUT (RT_NAME_ROOM bytes) and returns its length. NAME is valid, or the

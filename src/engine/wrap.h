@@ -31,7 +31,7 @@ void rt_wrap_close_inner(struct rt_wrap *wrap);
 /* Takes over what an inner op's end may have changed: errmsg, unsafe and ttl_ms. */
 void rt_wrap_follow(struct rt_wrap *wrap);
 
-/* What a wrapper hands through as it is. */
+/* What a wrapper passes through unchanged. */
 uint32_t rt_wrap_caps(const struct rt_conn *conn);
 void rt_wrap_forked(struct rt_conn *conn);
 int rt_wrap_keep(struct rt_conn *conn, int *fd);

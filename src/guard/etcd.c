@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard of a key in etcd: the text of one Txn, and what its answer means. etcd has no client for C; its JSON
- * gateway is asked with whatever sends HTTP.
+/* The guard of a key in etcd: the text of one Txn, and what its answer means. etcd has no client for C; the caller
+ * reaches its JSON gateway with whatever sends HTTP.
  *
- *   if   KEY.fence < fence + 1         by digits of one length, which compare as numbers do
+ *   if   KEY.fence < fence + 1         as digits of one length, which compare as numbers do
  *   then put KEY.fence, put KEY
- *   else if KEY.fence was never made   (a comparison with what is not there is false)
+ *   else if KEY.fence was never made   (a comparison with a missing key is false)
  *        then the same */
 #include "base/alloc.h"
 #include "client/client.h"
@@ -160,8 +160,8 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* Behind the colon of the next field NAME (with its quotes) from AT on; NULL: none. All that others have a say in comes in
- * base64, or in an error's text, in which quotes are escaped: so nothing else looks like a field. */
+/* Points behind the colon of the next field NAME (with its quotes) from AT on; NULL: none. Everything that others
+ * control comes in base64, or in an error's text, where quotes are escaped, so nothing else looks like a field. */
 static const char *find_field(const char *at, const char *name)
 {
     while ((at = strstr(at, name)) != NULL) {
@@ -218,7 +218,7 @@ static int decode(const char *text, size_t length, unsigned char *out)
     return 0;
 }
 
-/* The first value of the answer: a Txn of ours reads one key. */
+/* The first value in the answer: our Txn reads one key. */
 static int take_value(const char *answer, void *value, size_t room, size_t *size)
 {
     const char *text = find_field(answer, "\"value\"");

@@ -2,11 +2,11 @@
 /* The guard of a file: whole or not at all, and never by an older fence than came before.
  *
  *   FILE            what is guarded, replaced by rename(2)
- *   FILE.fence      the highest fence, 20 digits and a newline; its flock(2) is held from the look at it to the end.
+ *   FILE.fence      the highest fence, 20 digits and a newline; its flock(2) is held from reading it to the end.
  *                   Written in place, so that everybody locks the same inode
- *   FILE.fence.new  the next FILE, under that lock: one at a time, so what a crash leaves is used again
+ *   FILE.fence.new  the next FILE, under that lock: one at a time, so the next writer reuses what a crash left
  *
- * The fence is on the disk before FILE is replaced: a crash between the two leaves the fence ahead of the data, which is safe. */
+ * The fence is on disk before FILE is replaced: a crash in between leaves it ahead of the data, which is safe. */
 #include "base/alloc.h"
 #include "client/client.h"
 
@@ -22,11 +22,11 @@
 
 #define DIGITS 20
 #define REOPENS_MAX \
-    100 /* of a FILE.fence that somebody removes again and again: that is no guard */
+    100 /* if somebody removes FILE.fence again and again, it can be no guard here */
 
 struct guard {
     const char *shown; /* as the caller named it */
-    char *path;        /* without links; libc's */
+    char *path;        /* links resolved; libc's */
     char *side, *fresh;
     const char *name; /* these three in the folder */
     int dir, lock;
@@ -70,7 +70,7 @@ static char *joined(const char *a, const char *b)
 
 /* ---- Names and the folder ------------------------------------------------ */
 
-/* Through links, so that all names of one file lead to one guard. */
+/* Follows links, so that all names of one file lead to one guard. */
 static int resolve(struct guard *g)
 {
     struct stat st;
@@ -120,11 +120,11 @@ static int open_side(struct guard *g)
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
     g->lock = openat(g->dir, g->side, flags | O_CREAT | O_EXCL, 0666);
-    if (g->lock >= 0 && g->was.st_nlink > 0) /* who may write the one may write the other */
+    if (g->lock >= 0 && g->was.st_nlink > 0) /* whoever may write one may write the other */
         (void)fchmod(g->lock, g->was.st_mode & 0666);
     if (g->lock < 0 && errno == EEXIST)
         g->lock = openat(g->dir, g->side, flags);
-    if (g->lock >= 0 || errno == ENOENT) /* removed between our two looks: still_there says so */
+    if (g->lock >= 0 || errno == ENOENT) /* removed since we looked: still_there says so */
         return 0;
     return fail(g, "open the fence of");
 }
@@ -137,7 +137,7 @@ static int await_lock(struct guard *g)
     return 0;
 }
 
-/* Whether what we locked is what others find under that name. */
+/* Whether the file we locked is the one that others find under that name. */
 static bool still_there(const struct guard *g)
 {
     struct stat mine, there;
@@ -175,7 +175,7 @@ static int read_seen(struct guard *g)
 
     if (size < 0)
         return fail(g, "read the fence of");
-    if (size == 0) /* made just now, or by one that died before it wrote */
+    if (size == 0) /* just made, or its maker died before writing */
         return 0;
     if (size != DIGITS + 1 || text[DIGITS] != '\n')
         return no_fence(g);
@@ -187,7 +187,7 @@ static int read_seen(struct guard *g)
     return 0;
 }
 
-/* One write of a few bytes at the beginning of a block: there whole, or not. */
+/* One write of a few bytes at the beginning of a block: all there, or not at all. */
 static int note(struct guard *g, uint64_t fence)
 {
     char text[DIGITS + 2];

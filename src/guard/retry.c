@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying again what others got in the way of: a few times, with a growing, random pause between. */
+/* Retries what others got in the way of: a few times, with a growing, random pause in between. */
 #include <rota_guard.h>
 
 #include <errno.h>
@@ -7,9 +7,10 @@
 #include <time.h>
 
 #define FIRST_US 1000
-#define MOST_US 128000 /* enough for hundreds that want the same row; short for who waits for one */
+#define MOST_US 128000 /* enough for hundreds that want one row, short for a single waiter */
 
-/* Anywhere below LIMIT_US: those who met once do not meet again. Without randomness the clock's last digits do. */
+/* A time below LIMIT_US: callers that collided once do not collide again. Without randomness the clock's last digits
+ * have to do. */
 static uint64_t draw(uint64_t limit_us)
 {
     struct timespec now;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a stream goes: addresses, the look-up of names, sockets. Inside net/, and for who dials by a library. */
+/* Where a stream goes: addresses, the look-up of names, sockets. For net/ itself, and for whoever dials by a
+ * library. */
 #ifndef RT_NET_DIAL_H
 #define RT_NET_DIAL_H
 

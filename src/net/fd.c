@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors in somebody else's process: 0 to 2 are the program's, also while they are closed. */
+/* Descriptors in somebody else's process: 0 to 2 are the program's, even while they are closed. */
 #include "net/fd.h"
 
 #include <assert.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors in somebody else's process: 0 to 2 are the program's, also while they are closed.
+/* Descriptors in somebody else's process: 0 to 2 are the program's, even while they are closed.
  *
  * What lands there is written to by the program's printf and closed by its dup2; libuv, which does
  * not lift its own, aborts when it closes one. */
 #ifndef RT_FD_H
 #define RT_FD_H
 
-/* FD, or a copy of it above 2, FD closed. -1 (errno set) if there is none left; -1 for -1. */
+/* FD; or a copy of it above 2, with FD closed. -1 (errno set) if there is none left; -1 for -1. */
 int rt_fd_lift(int fd);
 
-/* Takes those of 0 to 2 that are closed, by descriptors that can neither be read nor written, so
+/* Fills those of 0 to 2 that are closed with descriptors that can be neither read nor written, so
  * that nothing else lands there until rt_fd_leave. 0 or ROTA_UNREACHABLE, errno set. */
 struct rt_fd_low {
     unsigned taken; /* bits */

@@ -127,7 +127,7 @@ static bool has_socket(const struct rt_stream *s)
     return s->fd >= 0 && (s->state == RT_STREAM_UP || s->state == RT_STREAM_GREETING);
 }
 
-/* What came before the end is worth hearing, also when sending has failed already. */
+/* What came before the end is worth hearing, even when sending has failed already. */
 static void drain(struct rt_stream *s)
 {
     for (int i = 0; i < DRAIN_MOST && has_socket(s) && read_some(s); i++)

@@ -47,8 +47,8 @@ struct rt_grpc_user {
 int rt_grpc_open(struct rt_grpc **out, const char *authority, bool tls,
                  const struct rt_grpc_user *user, void *arg);
 
-/* Calls go without a word. Legal in callbacks: it is gone then when rt_grpc_feed or rt_grpc_down
- * returns. NULL too. */
+/* Its calls go, and nobody is told. Legal in callbacks: it is then gone when rt_grpc_feed or rt_grpc_down
+ * returns. NULL is legal. */
 void rt_grpc_close(struct rt_grpc *g);
 
 /* From the server. 0; or the connection is over: ROTA_PROTOCOL, ROTA_NOMEM, ROTA_UNREACHABLE (it went
@@ -56,17 +56,17 @@ void rt_grpc_close(struct rt_grpc *g);
  * still to be ended by rt_grpc_down. */
 int rt_grpc_feed(struct rt_grpc *g, const void *bytes, size_t n);
 
-/* Ends all calls: RT_GRPC_UNAVAILABLE, ERR, and not done or maybe as it was with each. From then on
+/* Ends all calls: RT_GRPC_UNAVAILABLE, ERR, and not done or maybe as the case is with each. From then on
  * only rt_grpc_close has an effect. */
 void rt_grpc_down(struct rt_grpc *g, int err, const char *why);
 
-/* Not 0: the connection is broken. To be asked after call, send, cancel and ping, which do not say it,
- * because what they began may be done nevertheless. */
+/* Not 0: the connection is broken. To be asked after call, send, cancel and ping, which do not report it,
+ * because what they began may still be done. */
 int rt_grpc_err(const struct rt_grpc *g);
 const char *rt_grpc_why(const struct rt_grpc *g); /* one line; "" */
 
-/* Makes the server send some bytes: for rt_stream_expect. Servers cut who does it often (etcd: more
- * than every 5 s). */
+/* Makes the server send some bytes: for rt_stream_expect. Servers cut off clients that do it often (etcd: more
+ * often than every 5 s). */
 void rt_grpc_ping(struct rt_grpc *g);
 
 /* ---- Calls --------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 #define ROOM_FIRST 256
 #define ROOM_KEPT 4096 /* more goes back with its call */
-#define HEADER_COST 32 /* what HTTP/2 counts for each beside its text */
+#define HEADER_COST 32 /* what HTTP/2 counts for each besides its text */
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ enum rt_grpc_status { /* the numbers are gRPC's */
 enum rt_grpc_fate {
     RT_GRPC_DONE,
     RT_GRPC_NOT_DONE, /* for certain: it may be sent again, also elsewhere */
-    RT_GRPC_MAYBE,    /* done, or not, or it will be yet (I5) */
+    RT_GRPC_MAYBE,    /* done, or not, or it will be (I5) */
 };
 
 #define RT_GRPC_TOO_LARGE 1 /* a reason: the answer, for us */
@@ -46,7 +46,7 @@ struct rt_grpc_verdict {
 /* By the code alone, as it came in the trailers (any number). */
 struct rt_grpc_verdict rt_grpc_judge(uint32_t status);
 
-/* "UNAVAILABLE"; "status N" has no name: "unknown status". */
+/* "UNAVAILABLE"; for a status that has no name, "unknown status". */
 const char *rt_grpc_status_name(uint32_t status);
 
 /* The status of an answer that has none: by its HTTP status, and by the HTTP/2 error that ended it. */
@@ -56,7 +56,7 @@ uint32_t rt_grpc_status_of_h2(uint32_t error_code);
 /* All digits and at most 3 of them; anything else is RT_GRPC_UNKNOWN, as gRPC wants it. */
 uint32_t rt_grpc_status_parse(const uint8_t *text, size_t n);
 
-/* Takes %XX apart into OUT (ROOM > 0), cut to fit; one line: what does not print becomes '?'. */
+/* Decodes %XX into OUT (ROOM > 0), cut to fit; one line: what does not print becomes '?'. */
 void rt_grpc_text(char *out, size_t room, const uint8_t *text, size_t n);
 
 #endif

@@ -2,7 +2,7 @@
 /* The HTTP/2 connection under the calls: nghttp2's session, and what it tells.
  *
  * nghttp2 bounds what a block of headers may have (64 KiB a header, 8 CONTINUATION frames), what it
- * owes in acknowledgements (1000 in one feed) and settings (32); the rest is bounded in message.c. A
+ * owes in acknowledgements (1000 in one feed) and settings (32); the rest is bounded in grpc_message.c. A
  * violation makes it queue a GOAWAY of ours, and the connection is over when that has been written. */
 #include "net/h2.h"
 
@@ -255,7 +255,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         c = open_call(session, frame->hd.stream_id);
         if (c == NULL || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
             break;
-        /* The server needs nothing more from us, also if we would still have said something. */
+        /* The server needs nothing more from us, even if we still had something to say. */
         if (nghttp2_session_get_stream_local_close(session, frame->hd.stream_id) == 0)
             rt_h2_reset(g, frame->hd.stream_id, NGHTTP2_CANCEL);
         rt_grpc_finish(c, NGHTTP2_NO_ERROR);
@@ -302,7 +302,7 @@ static void destroy(struct rt_grpc *g)
 }
 
 /* HTTP/2 begins with a SETTINGS frame of less than 64 KiB: so other protocols are found out by their
- * first four bytes, also if they say no more. */
+ * first four bytes, even if they say no more. */
 static bool begins_well(struct rt_grpc *g, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n && g->first < 4; i++, g->first++) {

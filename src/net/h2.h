@@ -55,7 +55,7 @@ struct rt_grpc {
     uint32_t depth;       /* inside feed or down */
     int err;
     uint8_t first; /* how many of its first bytes were looked at */
-    /* so many calls more, and its estimate of bandwidth is answered; 0: it owes none */
+    /* after this many more calls its estimate of bandwidth is answered; 0: it owes none */
     uint8_t owed;
     bool greeted; /* its SETTINGS have come: it speaks HTTP/2 */
     bool leaving;
@@ -70,7 +70,7 @@ struct rt_grpc {
 /* Notes why the connection is over, unless it is known. */
 __attribute__((format(printf, 3, 4))) void rt_h2_fail(struct rt_grpc *g, int err, const char *why,
                                                       ...);
-/* Begins what may begin and writes all there is, unless a callback runs: then it is done after it. */
+/* Begins what may begin and writes all there is, unless a callback runs: then that is done after it. */
 void rt_h2_flush(struct rt_grpc *g);
 void rt_h2_settle(struct rt_grpc *g); /* a call was begun */
 void rt_h2_reset(struct rt_grpc *g, int32_t stream_id, uint32_t error_code);

@@ -52,7 +52,7 @@ struct rt_loop {
     bool dirty; /* libuv has watch changes that epoll has not seen: run a turn before polling */
     struct rt_timers timers;
     struct rt_defer *deferred;
-    char *scratch;                      /* two halves, for who reads; NULL until rt_loop_scratch */
+    char *scratch;                      /* two halves, for readers; NULL until rt_loop_scratch */
     struct rt_dialer *dialer;           /* not NULL: streams go to it and not to the network */
     struct rt_watch *watches, *closing; /* of a virtual loop */
 };
@@ -69,7 +69,7 @@ static inline int64_t rt_loop_now(const struct rt_loop *loop)
     return loop->now;
 }
 int64_t rt_loop_tick(struct rt_loop *loop);
-/* CLOCK_BOOTTIME at this moment, for who has no loop in the hand. */
+/* CLOCK_BOOTTIME at this moment, for callers without a loop at hand. */
 int64_t rt_loop_clock(void);
 
 /* Reserves places for N more timers that may run at once; gives N back. */
@@ -98,7 +98,7 @@ bool rt_loop_feed(struct rt_loop *loop, int fd);
  * loop is left to others, and in virtual time before the clock is moved. It may make the loop
  * dirty; no user's callback runs from it. */
 void rt_loop_arm(struct rt_loop *loop);
-/* Only the second half: for who is certain to call rt_loop_arm very soon. */
+/* Only the second half: for callers that are certain to call rt_loop_arm very soon. */
 void rt_loop_arm_timer(struct rt_loop *loop);
 
 /* D runs once, in the next rt_loop_arm; a second call before that changes nothing. It must not
@@ -106,8 +106,8 @@ void rt_loop_arm_timer(struct rt_loop *loop);
 void rt_loop_defer(struct rt_loop *loop, struct rt_defer *d);
 void rt_loop_undefer(struct rt_loop *loop, struct rt_defer *d); /* also if it does not wait */
 
-/* GONE runs from a later turn, or with the loop's end: for who must not give back its memory at once. It needs neither
- * memory nor a place for a timer. Not in virtual time. */
+/* GONE runs from a later turn, or with the loop's end: for users that must not give back their memory at once. It needs
+ * neither memory nor a place for a timer. Not in virtual time. */
 struct rt_parting { /* embedded in its user's struct */
     uv_idle_t idle;
     void (*gone)(struct rt_parting *p);

@@ -108,20 +108,20 @@ int rt_stream_open(struct rt_stream *s, struct rt_loop *loop, const struct rt_st
 /* Appends; all writes of a turn leave in one send, before the loop polls. Before `up`, they wait
  * for it. 0, ROTA_NOMEM (nothing was taken), or ROTA_UNREACHABLE: it is down, or about to be. */
 int rt_stream_write(struct rt_stream *s, const void *bytes, size_t n);
-/* What was written in this turn leaves now: for who has no other. */
+/* What was written in this turn leaves now: for users that have no other turn. */
 void rt_stream_flush_now(struct rt_stream *s);
 
 /* TLS on a stream that is up and plain, for protocols that begin so. What was written before still leaves in
  * plain, what is written from now on waits: `up` comes once more when the certificate and the name (NULL: the
  * host) are verified, or `down`, within the connect_ms of the opening. The user has read all that its peer said
- * in plain: bytes that came with it and do not belong there are no greeting, and must be refused before (somebody
- * in between may have put them there). Also from inside `data` and `up`. TLS outlives the stream.
+ * in plain: bytes that came along and do not belong there are no greeting, and must be refused first (somebody
+ * in between may have put them there). Also legal inside `data` and `up`. TLS outlives the stream.
  * 0, ROTA_NOMEM (it stays plain), ROTA_INVALID: it is not up, not plain, or played; ROTA_UNREACHABLE: about to
  * be down. */
 int rt_stream_secure(struct rt_stream *s, struct rt_tls *tls, const char *server_name);
 
-/* `down` with ROTA_UNREACHABLE unless some bytes come within MS from now; any clear it, 0 clears it.
- * The latest call counts. Not before `up`: there connect_ms rules. */
+/* `down` with ROTA_UNREACHABLE unless some bytes come within MS from now; any bytes clear it, and so does 0.
+ * The latest call counts. Not before `up`: until then connect_ms rules. */
 void rt_stream_expect(struct rt_stream *s, uint32_t ms);
 
 /* Ends it at once, what was not sent is dropped; CLOSED (may be NULL) runs from a later turn, then

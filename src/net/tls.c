@@ -43,7 +43,7 @@ struct rt_tls_errors rt_tls_errors(void)
     return errors;
 }
 
-/* Want of memory is told apart from what is wrong otherwise. */
+/* Tells lack of memory apart from whatever else is wrong. */
 static int refuse(const char *param, const char *path, const char *what, char *errmsg, size_t size)
 {
     if (rt_tls_errors().nomem) {

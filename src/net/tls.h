@@ -14,7 +14,7 @@ struct rt_tls {
 BIO_METHOD *rt_tls_bio_method(void); /* NULL: no memory */
 
 /* Empties this thread's queue of OpenSSL's errors: the first (the cause) and the last of them, and
- * whether any of them is for want of memory. */
+ * whether any of them is due to lack of memory. */
 struct rt_tls_errors {
     unsigned long first, last; /* 0: none */
     bool nomem;

@@ -235,7 +235,7 @@ static void shake_hands(struct rt_stream *s)
         rt_stream_go_up(s);
 }
 
-/* Go's servers speak HTTP/2 over TLS only to those who ask for it so. */
+/* Go's servers speak HTTP/2 over TLS only to clients that ask for it this way. */
 static bool set_alpn(SSL *ssl, const char *name)
 {
     unsigned char list[256];
@@ -288,7 +288,7 @@ void rt_tls_feed(struct rt_stream *s, const char *bytes, size_t n)
     s->tls->in_size = n;
     if (s->state == RT_STREAM_GREETING)
         shake_hands(s);
-    /* What came before a failure is told too, also when it was sending that failed. */
+    /* What came before a failure is told too, even when it was sending that failed. */
     for (size_t got = 1; got > 0 && s->state == RT_STREAM_UP && !s->tls->over;) {
         got = decrypt(s, plain);
         if (got > 0)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The id of a transaction: 16 bytes, {journal u32, birth in ms u48, random u48}, each with its highest byte first, so
- * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits. The highest bit of what is random
- * says who gave it: 1: rota-txn serve's newGid; 0: whoever begins transactions by the library. So nobody can take the id of
- * the one for the other's (rt_txn_id_by_library).
+/* The id of a transaction: 16 bytes, {journal u32, birth in ms u48, random u48}, each big-endian, so the ids of one
+ * journal sort by birth. People see 32 hexadecimal digits. The top bit of the random part says where the id came from:
+ * 1: rota-txn serve's newGid; 0: a transaction begun through the library. So neither can be mistaken for the other
+ * (rt_txn_id_by_library).
  *
- * A **named** id belongs to a text that somebody else made (DTM's gid): its birth's highest bit is set, and the 95 bits
- * behind that are of the text's SHA-256. So whoever has the text finds the row without a directory, and two who have
- * the same text have the same row. It has no birth, and is never below the floor: it counts as born after all others. */
+ * A **named** id is made from a text that somebody else chose (DTM's gid): the top bit of its birth is set, and the 95
+ * bits after it are from the text's SHA-256. So whoever has the text finds the row without a directory, and two who
+ * have the same text have the same row. A named id has no birth and is never below the floor: it counts as born after
+ * all others. */
 #ifndef RT_TXN_ID_H
 #define RT_TXN_ID_H
 
@@ -16,9 +17,9 @@
 #include <string.h>
 
 #define RT_TXN_ID_SIZE 16
-#define RT_TXN_ID_TEXT 33                         /* bytes of its text, with the end */
+#define RT_TXN_ID_TEXT 33                         /* bytes of its text, with the NUL */
 #define RT_TXN_BIRTH_MAX ((INT64_C(1) << 47) - 1) /* ms since 1970: the year 6429 */
-#define RT_TXN_NAME_MAX 128                       /* bytes of the text of a named one; 1 at least */
+#define RT_TXN_NAME_MAX 128                       /* bytes of a named id's text; at least 1 */
 
 struct rt_txn_id {
     uint8_t at[RT_TXN_ID_SIZE];
@@ -42,13 +43,13 @@ static inline bool rt_txn_id_is_named(const struct rt_txn_id *id)
     return (id->at[4] & 0x80) != 0;
 }
 
-/* Of a named one RT_TXN_BIRTH_MAX: no floor is above that. */
+/* RT_TXN_BIRTH_MAX for a named id: no floor is above that. */
 static inline int64_t rt_txn_id_birth(const struct rt_txn_id *id)
 {
     return rt_txn_id_is_named(id) ? RT_TXN_BIRTH_MAX : (int64_t)rt_txn_id_part(id, 4, 6);
 }
 
-/* BIRTH_MS outside of 0 to RT_TXN_BIRTH_MAX counts as the nearer of them; of RANDOM its lower 48 bits. */
+/* BIRTH_MS is clamped to 0 to RT_TXN_BIRTH_MAX; of RANDOM only the low 48 bits are used. */
 static inline struct rt_txn_id rt_txn_id_make(uint32_t journal, int64_t birth_ms, uint64_t random)
 {
     struct rt_txn_id id;
@@ -64,15 +65,15 @@ static inline struct rt_txn_id rt_txn_id_make(uint32_t journal, int64_t birth_ms
     return id;
 }
 
-#define RT_TXN_ID_SERVE (UINT64_C(1) << 47) /* of RANDOM: newGid gives it */
+#define RT_TXN_ID_SERVE (UINT64_C(1) << 47) /* in RANDOM: made by newGid */
 
-/* It is not named, and newGid has not given it. */
+/* It is not named, and newGid did not make it. */
 static inline bool rt_txn_id_by_library(const struct rt_txn_id *id)
 {
     return !rt_txn_id_is_named(id) && (id->at[10] & 0x80) == 0;
 }
 
-/* The lowest of the named ones of JOURNAL: all of them, and no others, are at or above it. */
+/* The lowest named id of JOURNAL: all its named ids, and no others, are at or above it. */
 static inline struct rt_txn_id rt_txn_id_first_named(uint32_t journal)
 {
     struct rt_txn_id id = rt_txn_id_make(journal, 0, 0);
@@ -80,7 +81,7 @@ static inline struct rt_txn_id rt_txn_id_first_named(uint32_t journal)
     return id;
 }
 
-/* The id of the text NAME, SIZE bytes of it, in JOURNAL. (named.c) */
+/* The id in JOURNAL of the text NAME, which is SIZE bytes long. (named.c) */
 struct rt_txn_id rt_txn_id_named(uint32_t journal, const void *name, size_t size);
 
 static inline bool rt_txn_id_same(const struct rt_txn_id *a, const struct rt_txn_id *b)
@@ -107,7 +108,7 @@ static inline int rt_txn_id_digit(char c)
                                   : -1;
 }
 
-/* False: TEXT is not 32 hexadecimal digits, and OUT is as before. */
+/* False: TEXT is not 32 hexadecimal digits, and OUT is unchanged. */
 static inline bool rt_txn_id_read(const char *text, struct rt_txn_id *out)
 {
     struct rt_txn_id id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named ids: SHA-256 (FIPS 180-4) of a text, so that a name that somebody chose to meet another's row meets none. */
+/* Named ids: SHA-256 (FIPS 180-4) of a text, so that nobody can choose a name that collides with another's row. */
 #include "txn/id.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The crash points there are, and what happens at one. */
+/* The table of crash points, and what happens at one. */
 #include "txn/point.h"
 
 #ifdef ROTA_POINTS
@@ -38,27 +38,28 @@ static const struct rt_point_name points[] = {
     {"takeover-rollback-asked", NULL},
     {"takeover-rollback-sent", NULL},
     {"takeover-rollback-answered", NULL},
-    {"fence-asked", NULL}, /* its keeper asks, when an answer was lost */
+    {"fence-asked", NULL}, /* a keeper asks after a lost answer */
     {"fence-sent", NULL},
     {"fence-answered", NULL},
-    {"marks-asked", NULL}, /* markers are taken away */
+    {"marks-asked", NULL}, /* markers are deleted */
     {"marks-sent", NULL},
     {"marks-answered", NULL},
     /* A manager: whoever waits is told next. */
     {"told", NULL},
-    /* Services (bank: none): registered, before its try; after it; confirmed, cancelled, before that is known here. */
+    /* Services (bank: none): registered, before the try; after it; confirmed or cancelled, before that is known
+     * here. */
     {"tcc-registered", "tcc"},
     {"tcc-tried", "tcc"},
     {"tcc-confirmed", "tcc"},
     {"tcc-cancelled", "tcc"},
-    /* ... and at the service: it was asked; its place in the fence stands, the work is done, both not durable; durable;
-     * answered. */
+    /* ... and at the service: it was asked; its row in the fence is there; the work is done, neither durable yet;
+     * durable; answered. */
     {"service-asked", "tcc"},
     {"service-fenced", "tcc"},
     {"service-worked", "tcc"},
     {"service-committed", "tcc"},
     {"service-answered", "tcc"},
-    /* rota-txn serve: a plan stands in the journal, a tcc's branch, steps before their actions leave; a call leaves; its
+    /* rota-txn serve: the journal has a plan, a tcc's branch, steps before their actions leave; a call leaves; its
      * answer is there; decided, and finished, before anybody is told; it has claimed what another left. */
     {"dtm-planned", "serve"},
     {"dtm-branch", "serve"},
@@ -68,7 +69,7 @@ static const struct rt_point_name points[] = {
     {"dtm-decided", "serve"},
     {"dtm-finished", "serve"},
     {"dtm-claimed", "serve"},
-    /* Recovery: it knows what is there; it has taken something on; that is finished. */
+    /* Recovery: it knows what is there; it has adopted something; that is finished. */
     {"recover-listed", NULL},
     {"recover-aborting", NULL},
     {"recover-settled", NULL},
@@ -100,7 +101,7 @@ static const struct rt_point_name points[] = {
 
 static struct plan { /* of one name */
     const char *name;
-    atomic_long left; /* times that are no hit yet, and the one that is */
+    atomic_long left; /* passes to go, counting the one that hits */
     bool stops;
 } plans[PLANS_MOST];
 static size_t plan_count;
@@ -175,7 +176,7 @@ void rt_point_hit(const char *name)
     }
     for (struct plan *p = plans; p < plans + plan_count; p++)
         if (strcmp(p->name, name) == 0 && atomic_fetch_sub(&p->left, 1) == 1)
-            (void)raise(p->stops ? SIGSTOP : SIGKILL); /* of this thread: it goes no step further */
+            (void)raise(p->stops ? SIGSTOP : SIGKILL); /* in this thread: it goes no further */
 }
 #else
 typedef int rt_points_are_not_built_in;

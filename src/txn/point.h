@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crash points: places in the code where a process may die, and whatever it leaves behind must be finished by others.
+/* Crash points: places in the code where a process may die; others must finish whatever it leaves behind.
  *
  * They stand on both sides of every write that must be durable before something else may happen
- * (reference/transactions.md, 3.2). Only a library that was built with -DROTA_POINTS has them: the bank's
- * (tests/txn/bank); elsewhere rt_point is nothing.
+ * (reference/transactions.md, 3.2). Only a library built with -DROTA_POINTS has them: the bank's (tests/txn/bank).
+ * Elsewhere rt_point does nothing.
  *
- *   ROTA_POINT=NAME[:K][:HOW]   at the Kth time (1) that the process comes by NAME (up to four, by commas): HOW is
- *                               kill  it ends itself by SIGKILL (so it is without HOW)
- *                               stop  SIGSTOP: whoever started it sees that by waitpid, kills somebody else just then,
- *                                     and lets it go on
- *   ROTA_POINTS_SEEN=FILE       a line with its name for each point that it comes by is appended there
+ *   ROTA_POINT=NAME[:K][:HOW]   when the process reaches NAME for the Kth time (1); up to four, separated by commas:
+ *                               kill  it kills itself with SIGKILL (the default HOW)
+ *                               stop  SIGSTOP: its parent sees that with waitpid, kills another process just then,
+ *                                     and lets it continue
+ *   ROTA_POINTS_SEEN=FILE       the name of each point the process reaches is appended there, one per line
  *
- * Names are in one table (point.c), and scripts/gate-points.sh holds it against the calls; a name that is hit and not
- * in the table ends the process. */
+ * The names are in one table (point.c), which scripts/gate-points.sh checks against the calls; hitting a name that is
+ * not in the table aborts the process. */
 #ifndef RT_POINT_H
 #define RT_POINT_H
 
@@ -26,10 +26,10 @@ void rt_point_hit(const char *name);
 
 struct rt_point_name {
     const char *name;
-    const char *journal; /* only with this one; NULL: with each */
+    const char *journal; /* only with this one; NULL: with any */
 };
 
-/* The Ith point; NULL behind the last. */
+/* The Ith point; NULL after the last. */
 const struct rt_point_name *rt_point_name(unsigned i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of a case: each is this program again, with one client, told what to do by lines.
+/* Processes of a case: each is this program again, with one client, told what to do line by line.
  *
  *     acquire NAME [mode=M take=K of=N limit=MS hold=MS at_least=MS linger=MS flags=F]
  *     elect NAME VALUE      release NAME          check NAME
@@ -8,7 +8,7 @@
  *     fork                  a child that lives on; NUMBER is its pid
  *     exit
  *
- * Each is answered by "RV NUMBER", NUMBER a fence where there is one. */
+ * Each is answered by "RV NUMBER", where NUMBER is a fence if there is one. */
 #include "suite.h"
 
 #include <errno.h>
@@ -38,17 +38,18 @@ static struct conf_agent *agents;
 
 /* ---- The case's side ---------------------------------------------------- */
 
-struct conf_agent *conf_agent_new(void)
+static struct conf_agent *agent_start(const char *ttl)
 {
     int to[2], from[2];
     struct conf_agent *agent = calloc(1, sizeof *agent);
     assert_non_null(agent);
     assert_int_equal(pipe2(to, O_CLOEXEC), 0);
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    char program[] = "/proc/self/exe", role[] = "--agent", url[LINE_SIZE];
+    char program[] = "/proc/self/exe", role[] = "--agent", url[LINE_SIZE], ms[16];
     snprintf(url, sizeof url, "%s", conf.url);
+    snprintf(ms, sizeof ms, "%s", ttl);
     char strict[] = "--strict";
-    char *argv[] = {program, role, url, (conf.flags & ROTA_STRICT) != 0 ? strict : NULL, NULL};
+    char *argv[] = {program, role, url, ms, (conf.flags & ROTA_STRICT) != 0 ? strict : NULL, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
@@ -65,6 +66,16 @@ struct conf_agent *conf_agent_new(void)
     if (rv != 0)
         fail_msg("an agent cannot open %s: %s", conf.url, rota_strerror(rv));
     return agent;
+}
+
+struct conf_agent *conf_agent_new(void)
+{
+    return agent_start("0");
+}
+
+struct conf_agent *conf_agent_mortal(void)
+{
+    return agent_start("3000");
 }
 
 pid_t conf_agent_pid(const struct conf_agent *agent)
@@ -312,11 +323,11 @@ int conf_agent_main(int argc, char **argv)
 {
     static struct agent a;
     char line[LINE_SIZE];
-    /* One second is the shortest ttl there is: the death of an agent shall not take long. */
-    struct rota_options opts = {.ttl_ms = 1000};
-    if (argc < 3)
+    struct rota_options opts = {.call_ms = CONF_CALL_MS};
+    if (argc < 4)
         return 64;
-    if (argc > 3)
+    opts.ttl_ms = (uint32_t)strtoul(argv[3], NULL, 10);
+    if (argc > 4)
         opts.flags = ROTA_STRICT;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int rv = rota_open(&a.r, argv[2], &opts);

@@ -10,7 +10,7 @@
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | \
      ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
-#define ETCD_LINE REDIS_LINE /* strict: versions without the bugs of leases */
+#define ETCD_LINE REDIS_LINE /* strict: versions without the lease bugs */
 
 #define SQL_LINE REDIS_LINE /* strict: what is acknowledged is on disk, and no replica lacks it */
 
@@ -20,7 +20,7 @@
 #define ZK_ORDERED \
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
-/* Of the dialects on Redis, where none may be strict, whatever the server's settings; and on SQL. */
+/* For the dialects on Redis, none of which may be strict, whatever the server's settings; and for those on SQL. */
 #define REDIS_OWN_GRANTS (ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
@@ -65,7 +65,7 @@ static const struct row {
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE,
      ROTA_CAP_STRICT}, /* where the folder's file system forgets nothing */
-    /* As engines that number tickets when they grant them. */
+    /* Like engines that number tickets when they grant them. */
     {"mem:late", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | ROTA_CAP_DURABLE |
          ROTA_CAP_TTL,
@@ -77,7 +77,7 @@ static const struct row {
      0},
 };
 
-/* With ?also=: what the line has, but for what the others cannot see, or cannot have. */
+/* With ?also=: what the line has, except what the others cannot see, or cannot have. */
 #define ALSO_EXCLUSIVE (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
 static const struct row also_rows[] = {

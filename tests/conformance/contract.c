@@ -61,8 +61,8 @@ static size_t changes(const struct user *u)
     return n;
 }
 
-/* Elections work there: a ticket has a value, and who waits is in the line for all to see. Elsewhere nothing is sent
- * before it is refused. */
+/* Whether elections work: a ticket has a value, and whoever waits is in the line for all to see. Elsewhere it is
+ * refused before anything is sent. */
 static bool has_values(void)
 {
     struct rt_join join = {.value = "v"};
@@ -73,7 +73,7 @@ static bool has_values(void)
     return false;
 }
 
-/* What others see of it: nothing where numbers are no fences. */
+/* What others see of it: nothing where numbers are not fences. */
 static uint64_t shown(uint64_t number)
 {
     return (a.conn->engine->caps(a.conn) & ROTA_CAP_FENCE) != 0 ? number : 0;
@@ -81,7 +81,7 @@ static uint64_t shown(uint64_t number)
 
 /* ---- How often OBSERVE tells -------------------------------------------------------------------- */
 
-/* However often it is looked at: a heartbeat looks, and what another line or another client does may. */
+/* However often it is looked at: a heartbeat looks, and what happens in another line or client may cause a look. */
 static void test_unchanged_is_told_once(void **state)
 {
     struct rt_join held = {0}, beside = {0};
@@ -115,7 +115,7 @@ static void test_unchanged_is_told_once(void **state)
     assert_int_equal(observe(&b, NULL, &cookie, true), 0);
 }
 
-/* Who asks again has forgotten what it was told. */
+/* Whoever asks again has forgotten what it was told. */
 static void test_asked_again_is_told_again(void **state)
 {
     char name[96];
@@ -133,11 +133,11 @@ static void test_asked_again_is_told_again(void **state)
     assert_int_equal(changes(&b), 3);
     assert_int_equal(observe(&b, name, &cookie, true), 0);
     assert_int_equal(observe(&b, name, &other, true), 0);
-    assert_int_equal(observe(&b, name, &other, true), 0); /* there is none any more: the same */
+    assert_int_equal(observe(&b, name, &other, true), 0); /* there is none any more: again */
 }
 
-/* Turns on until B was told of NAME with this value, this count and this fence. A look that was under way may tell of
- * the state before once more. */
+/* Runs turns until B was told of NAME with this value, this count and this fence. A look already under way may tell
+ * the previous state once more. */
 static size_t hear_state(size_t at, const char *value, size_t count, uint64_t fence)
 {
     do
@@ -181,7 +181,7 @@ static void test_each_difference_is_told(void **state)
     assert_int_equal(observe(&b, NULL, &cookie, true), 0);
 }
 
-/* Where nobody sees who waits, what changes is who holds. */
+/* Where nobody sees who waits, only the holder changes. */
 static void test_each_holder_is_told(void **state)
 {
     char name[96];
@@ -192,7 +192,7 @@ static void test_each_holder_is_told(void **state)
     size_t at = user_hear(&b, RT_CHANGED, 0, 0);
     for (int i = 0; i < 2; i++) {
         struct rt_join join = {0};
-        assert_int_equal(user_beat(&a), 0); /* who looks now and then takes its time */
+        assert_int_equal(user_beat(&a), 0); /* looking only now and then takes time */
         assert_int_equal(user_beat(&b), 0);
         assert_int_equal(user_join(&a, name, &join), 0);
         at = hear_state(at, "", 1, shown(join.number));
@@ -225,7 +225,7 @@ static void each_verdict(void *arg, const struct rota_verdict *verdict)
     ++*(int *)arg;
 }
 
-/* One of the four that only look, of NAME where that says something. */
+/* One of the four that only look, at NAME where a name makes sense. */
 static struct rt_op look(enum rt_op_kind kind, const char *name, int *calls)
 {
     struct rt_op op = {.kind = kind, .deadline = RT_NEVER};
@@ -270,7 +270,7 @@ static void test_names_that_no_line_has(void **state)
     assert_true(calls == 0 && changes(&a) == 0);
 }
 
-/* What is not there is no error: nobody is told of, and that is the answer. */
+/* That something is not there is no error: nothing is told, and that is the answer. */
 static void test_nothing_is_an_answer(void **state)
 {
     int calls = 0;
@@ -321,8 +321,8 @@ static void test_no_server(void **state)
     user_close(&u);
 }
 
-/* Not begun by its deadline, an op is not done, and that is certain. Begun at once and done, it is done. Never is it sent
- * to end as ROTA_UNKNOWN. */
+/* An op not begun by its deadline is not done, and that is certain. One begun at once and done is done. It is never
+ * sent only to end as ROTA_UNKNOWN. */
 static void test_deadline_is_over(void **state)
 {
     static const int64_t late[] = {0, 1, 60000};

@@ -101,7 +101,7 @@ static void latch_of_processes(void)
 struct latch_looker {
     struct rota *r;
     const char *name;
-    int wrong; /* what was neither open nor a time out */
+    int wrong; /* what was neither open nor a timeout */
 };
 
 static void *latch_looker_main(void *arg)
@@ -126,7 +126,7 @@ static void latch_that_comes_and_goes(void)
         assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
         assert_int_equal(rota_latch_reset(a, looker->name), 0);
     }
-    /* Open for good, so that the rest of the looks are quick. */
+    /* Open for good, so that the remaining looks are quick. */
     assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
     assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
     conf_join(thread);
@@ -179,7 +179,7 @@ static void barrier_in_rounds(void)
     conf_wait_line(clients[0], conf_name("barrier"), 0, 0);
 }
 
-/* Who gives up is not counted. */
+/* Whoever gives up is not counted. */
 static void barrier_without_all(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
@@ -192,7 +192,7 @@ static void barrier_without_all(void)
     conf_wait_line(a, name, 0, 0);
 }
 
-/* Giving up and whatever the engine still looks at for it pass each other; it is not lost for that. */
+/* Giving up may cross what the engine still looks at for it; nothing is lost by that. */
 static void barrier_given_up_soon(void)
 {
     struct rota *a = conf_open();
@@ -207,7 +207,7 @@ static void barrier_of_processes(void)
     struct rota *a = conf_open();
     const char *name = conf_name("barrier");
     struct conf_agent *agents[2] = {conf_agent_new(), conf_agent_new()};
-    struct conf_agent *dead = conf_agent_new();
+    struct conf_agent *dead = conf_agent_mortal();
     conf_agent_send(dead, "barrier %s 3 0", name);
     conf_wait_line(a, name, 1, 0);
     conf_agent_kill(dead);
@@ -239,7 +239,7 @@ static void *late_main(void *arg)
     return NULL;
 }
 
-/* One that was killed makes no third, however closely two others come together. */
+/* A killed party is no third one, however closely two others arrive together. */
 static void barrier_with_a_dead_party(void)
 {
     struct rota *clients[] = {conf_open(), conf_open()};
@@ -250,7 +250,7 @@ static void barrier_with_a_dead_party(void)
         atomic_bool *go = conf_alloc(sizeof *go);
         struct conf_thread *threads[2];
         const char *name = conf_name("barrier");
-        struct conf_agent *dead = conf_agent_new();
+        struct conf_agent *dead = conf_agent_mortal();
         conf_agent_send(dead, "barrier %s 3 0", name);
         conf_wait_line(clients[0], name, 1, 0);
         conf_agent_kill(dead);

@@ -133,7 +133,7 @@ static void chain_is_no_deadlock(void)
     conf_give(conf_task_lock(third));
 }
 
-/* A limit ends a waiting in a ring that is not to be detected. */
+/* A limit ends a wait in a ring that nobody is to detect. */
 static void ring_without_detect_waits(void)
 {
     struct rota *a = conf_open(), *b = conf_open();

@@ -8,7 +8,7 @@ static void holder_is_killed(void)
 {
     struct rota *a = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     uint64_t fence = 0;
     assert_int_equal(conf_agent_ask(agent, &fence, "acquire %s", name), 0);
     struct conf_task *task = conf_task_start(a, name, NULL);
@@ -24,7 +24,7 @@ static void holder_is_killed(void)
 static void holder_is_killed_unwatched(void)
 {
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s", name), 0);
     conf_agent_kill(agent);
     struct rota *a = conf_open();
@@ -32,12 +32,12 @@ static void holder_is_killed_unwatched(void)
     conf_assert_line(a, name, 0, 0);
 }
 
-/* The holder, then first, dead and last in line. */
+/* The holder, then the first in line, a dead one, and the last. */
 static void waiter_is_killed(void)
 {
     struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     struct rota_lock *lock = conf_take(a, name, NULL);
     struct conf_task *first = conf_task_start(b, name, NULL);
     conf_wait_line(a, name, 2, 1);
@@ -62,7 +62,7 @@ static void holder_and_waiters_are_killed(void)
     const char *name = conf_name("x");
     struct conf_agent *agents[3];
     for (size_t i = 0; i < 3; i++) {
-        agents[i] = conf_agent_new();
+        agents[i] = conf_agent_mortal();
         conf_agent_send(agents[i], "acquire %s", name);
         conf_wait_line(a, name, i + 1, 1);
     }
@@ -80,7 +80,7 @@ static void one_of_two_readers_is_killed(void)
     struct rota *a = conf_open(), *b = conf_open();
     const char *name = conf_name("x");
     struct rota_ask shared = {.mode = ROTA_SHARED};
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     struct rota_lock *lock = conf_take(a, name, &shared);
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s mode=1", name), 0);
     struct conf_task *writer = conf_task_start(b, name, NULL);
@@ -97,7 +97,7 @@ static void permits_of_the_dead_come_back(void)
     struct rota *a = conf_open();
     const char *name = conf_name("x");
     struct rota_ask two = {.mode = ROTA_PERMITS, .take = 2, .of = 3};
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s mode=2 take=1 of=3", name), 0);
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s mode=2 take=1 of=3", name), 0);
     struct conf_task *task = conf_task_start(a, name, &two);
@@ -106,7 +106,7 @@ static void permits_of_the_dead_come_back(void)
     conf_give(conf_task_lock(task));
 }
 
-/* Increments by four processes, of which two are killed somewhere on their way. */
+/* Increments by four processes, two of which are killed somewhere along the way. */
 static void contention_with_kills(void)
 {
     enum { AGENTS = 4, ROUNDS = 80 };
@@ -115,7 +115,7 @@ static void contention_with_kills(void)
     struct conf_agent *agents[AGENTS];
     conf_history_begin();
     for (size_t i = 0; i < AGENTS; i++)
-        agents[i] = conf_agent_new();
+        agents[i] = i < 2 ? conf_agent_mortal() : conf_agent_new();
     for (size_t i = 0; i < AGENTS; i++)
         conf_agent_send(agents[i], "load %s %d %s", name, i < 2 ? 4000 : ROUNDS,
                         conf_history_folder());
@@ -135,12 +135,12 @@ static void contention_with_kills(void)
     conf_wait_line(a, name, 0, 0);
 }
 
-/* The session of a stopped process ends by its ttl; it learns so first thing when it runs again. */
+/* The session of a stopped process ends by its ttl; it learns that first thing when it runs again. */
 static void stopped_past_the_ttl(void)
 {
     struct rota *a = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     uint64_t fence = 0;
     assert_int_equal(conf_agent_ask(agent, &fence, "acquire %s", name), 0);
     assert_int_equal(kill(conf_agent_pid(agent), SIGSTOP), 0);
@@ -162,7 +162,7 @@ static void stopped_process_keeps_its_hold(void)
 {
     struct rota *a = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     struct rota_ask soon = {.limit_ms = 200};
     struct rota_lock *out = NULL;
     if ((conf.caps & ROTA_CAP_TTL) != 0)

@@ -77,7 +77,7 @@ static void once_among_processes(void)
 static void once_survives_its_process(void)
 {
     const char *killed = conf_name("killed"), *ended = conf_name("ended");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     uint64_t fences[2];
     assert_int_equal(conf_agent_ask(agent, &fences[0], "once %s 0", killed), 0);
     conf_agent_kill(agent);
@@ -146,7 +146,7 @@ static void once_is_undone(void)
 static void latch_survives_its_process(void)
 {
     const char *name = conf_name("latch");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     assert_int_equal(conf_agent_ask(agent, NULL, "down %s 2 one", name), 0);
     conf_agent_kill(agent);
     struct rota *a = conf_open();
@@ -196,13 +196,13 @@ static void name_is_free_after_its_time(void)
     assert_int_equal(conf_try(b, name, NULL, NULL), 0);
 }
 
-/* By death, by its client's close: whatever end but break. */
+/* By death, by its client's close: any end but break. */
 static void name_stays_taken_after_death(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
     const char *name = conf_name("x");
     struct rota_ask ask = {.at_least_ms = AGES_MS};
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s at_least=%d", name, AGES_MS), 0);
     struct conf_task *task = conf_task_start(a, name, NULL);
     conf_wait_line(a, name, 2, 1);
@@ -222,7 +222,7 @@ static void name_stays_taken_after_death(void)
     conf_break_all(b, name);
 }
 
-/* R is driven by nobody but us: what it is not told it does not know. */
+/* R is driven only by us: it does not know what it was not told. */
 static void process_until_line(struct rota *r, struct rota *looker, const char *name, size_t count)
 {
     int64_t end = conf_now_ms() + CONF_PATIENCE_MS;
@@ -275,7 +275,7 @@ static void close_leaves_nothing_that_was_not_told(void)
     conf_left_line(a, name, 0, 0);
 }
 
-/* One of two was granted, and told to nobody, when the time was over. */
+/* One of two had been granted, and nobody told, when the time was over. */
 static void set_that_failed_keeps_nothing(void)
 {
     struct rota *a = conf_open(), *b = conf_open();

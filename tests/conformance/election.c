@@ -138,7 +138,7 @@ static void leader_of_another_process_dies(void)
 {
     struct rota *a = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     struct observer *o = observe(a, name);
     struct rota_lock *lock = NULL;
     uint64_t fence = 0;

@@ -82,7 +82,7 @@ static void hold_is_certain(void)
     struct rota *a = conf_open();
     struct rota_lock *lock = conf_take(a, conf_name("x"), NULL);
     assert_true(rota_remaining_ms(lock) > 0);
-    /* I3: counted to when it is told, before its deadline; so it never says more than that. */
+    /* I3: it counts to when it is told, before its deadline; so it never says more than that. */
     int64_t ttl_ms = rota_ttl_ms(a);
     if ((conf.caps & ROTA_CAP_TTL) != 0)
         assert_true(rota_remaining_ms(lock) <= ttl_ms - ttl_ms / 100 - 2 - ttl_ms / 20);

@@ -124,7 +124,7 @@ static int child_opens_its_own(const struct family *f)
 
 #ifdef __SANITIZE_ADDRESS__
 #define TRIES \
-    3 /* gcc 12's does not hold the locks of its heap over fork: a child may stand there for ever */
+    3 /* gcc 12's does not hold its heap's locks across fork: a child may hang there for ever */
 #else
 #define TRIES 1
 #endif
@@ -193,7 +193,7 @@ static void child_does_not_keep_a_dead_parent(void)
 {
     struct rota *a = conf_open();
     const char *name = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     uint64_t child = 0;
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s", name), 0);
     assert_int_equal(conf_agent_ask(agent, &child, "fork"), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes into calls: structs of other sizes, bad options, error texts per thread. */
+/* What is passed to calls: structs of other sizes, bad options; error texts per thread. */
 #include "suite.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void smaller_structs_work(void)
     rota_close(a);
 }
 
-/* A program built against a newer, larger one, that asks for nothing new. */
+/* A program built against a newer, larger one, which asks for nothing new. */
 static void larger_structs_work(void)
 {
     struct {

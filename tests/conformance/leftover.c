@@ -72,7 +72,7 @@ static void the_dead_leave_nothing(void)
     conf_give(conf_take(a, x, NULL)); /* has all the files it needs by now */
     size_t files = conf_count_files();
     for (int i = 0; i < 2; i++) {
-        struct conf_agent *holder = conf_agent_new(), *waiter = conf_agent_new();
+        struct conf_agent *holder = conf_agent_mortal(), *waiter = conf_agent_mortal();
         assert_int_equal(conf_agent_ask(holder, NULL, "acquire %s", x), 0);
         assert_int_equal(conf_agent_ask(holder, NULL, "acquire %s", y), 0);
         conf_agent_send(waiter, "acquire %s", x);
@@ -92,7 +92,7 @@ static void the_dead_leave_nothing(void)
 static void lines_of_the_dead_vanish(void)
 {
     const char *x = conf_name("x");
-    struct conf_agent *agent = conf_agent_new();
+    struct conf_agent *agent = conf_agent_mortal();
     assert_int_equal(conf_agent_ask(agent, NULL, "acquire %s", x), 0);
     conf_agent_kill(agent);
     struct rota *a = conf_open();

@@ -145,7 +145,7 @@ static void break_tells_the_holder(void)
     assert_int_equal(atomic_load(&lost->calls), 1);
 }
 
-/* Without a callback, and before anything told it: the release itself must say so (I4). */
+/* Without a callback, and before anything told the client: the release itself must say so (I4). */
 static void release_of_a_broken_hold(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
@@ -158,7 +158,7 @@ static void release_of_a_broken_hold(void)
     conf_assert_line(a, name, 0, 0);
 }
 
-/* Re-entries of a broken tenure are all lost, each is told once. */
+/* Re-entries of a broken tenure are all lost, and each is told once. */
 static void break_of_a_reentered_hold(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
@@ -193,7 +193,7 @@ static void break_is_not_passed_on(void)
     conf_give(atomic_load(&wish->lock));
 }
 
-/* A waiter that is broken asked in vain: its call says so, the others keep their places. */
+/* A waiter that is broken asked in vain: its call says so, and the others keep their places. */
 static void break_of_a_waiter(void)
 {
     struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();

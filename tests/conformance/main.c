@@ -2,10 +2,10 @@
 /* Runs the conformance suite on one engine: conformance [--ttl=TTL] [--strict] [--alone] URL [WORD]
  *
  * "@TMP@" in the URL stands for a new folder that is removed at the end. With WORD, only cases
- * with that word in their name. --ttl puts ttl=TTL into the URL, where it has none: most of the time
- * of a run on a server is waiting for the ends of sessions. --strict opens all with ROTA_STRICT. --alone leaves
- * out what needs other processes, whose deaths take most of the time, and tries what is random a tenth as often. The
- * program is its own helper process, too: see agent.c. */
+ * with that word in their name. --ttl puts ttl=TTL into the URL if it has none: most of the time of a run on a
+ * server is waiting for the ends of sessions. --strict opens every client with ROTA_STRICT. --alone leaves out what
+ * needs other processes, whose deaths take most of the time, and tries what is random a tenth as often. The program
+ * is its own helper process, too: see agent.c. */
 #include "suite.h"
 
 #include <ftw.h>

@@ -138,7 +138,7 @@ static void small_ask_does_not_overtake(void)
     conf_give(atomic_load(&small->lock));
 }
 
-/* The large ask gives up: whom it kept back comes in. */
+/* The large ask gives up: the one it kept back comes in. */
 static void small_ask_enters_when_large_gives_up(void)
 {
     struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();
@@ -247,7 +247,7 @@ static void kinds_do_not_mix_with_counts(void)
 
 /* ---- Downgrading -------------------------------------------------------- */
 
-/* A row's lock cannot be made a weaker one, on no database: dialect forupdate says so, and keeps what it has. */
+/* A row's lock cannot be weakened on any database: dialect forupdate says so, and keeps what it has. */
 static bool downgrade_is_refused(void)
 {
     if (strstr(conf.url, "dialect=forupdate") == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names: any bytes of UTF-8 without control characters, none like another, none special. */
+/* Names: any UTF-8 without control characters; no two are alike, and none is special. */
 #include "suite.h"
 
 #include <stdio.h>

@@ -63,7 +63,7 @@ static void arrival_of_clients(void)
     conf_history_check(name, WAITERS);
 }
 
-/* Asks of one client are served in the order they were made in. */
+/* Asks of one client are served in the order in which they were made. */
 static void arrival_in_one_client(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
@@ -175,7 +175,7 @@ static void fences_grow_over_processes(void)
     const char *name = conf_name("x");
     uint64_t last = 0, fence;
     for (size_t i = 0; i < 4; i++) {
-        struct conf_agent *agent = conf_agent_new();
+        struct conf_agent *agent = i % 2 == 0 ? conf_agent_mortal() : conf_agent_new();
         assert_int_equal(conf_agent_ask(agent, &fence, "acquire %s", name), 0);
         assert_true(fence > last);
         last = fence;

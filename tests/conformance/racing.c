@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of a waiting that race with its grant: neither a leaked hold nor a lost one. */
+/* Ends of a wait that race with its grant: neither a leaked hold nor a lost one. */
 #include "suite.h"
 
 #define RACES 200
 
-/* Not to let something happen, but to move the moment: too late for one round in two. */
+/* Not to let something happen, but to shift the moment: too late in every other round. */
 static void spin(int64_t delay_ns)
 {
     int64_t end = rt_history_now() + delay_ns;

@@ -95,7 +95,7 @@ static void *try_main(void *arg)
     return NULL;
 }
 
-/* What a TRY of another thread with OWNER says; *OUT its hold. */
+/* What a TRY by another thread with OWNER says; *OUT is its hold. */
 static int try_elsewhere(struct rota *r, const char *name, uint64_t owner, struct rota_lock **out)
 {
     struct conf_task *task = conf_alloc(sizeof *task);
@@ -184,7 +184,7 @@ static void owner_values_have_limits(void)
     assert_int_equal(conf_try(a, conf_name("x"), &over, NULL), ROTA_INVALID);
 }
 
-/* Who holds shared cannot become exclusive: two that try would wait for each other. */
+/* A shared holder cannot become exclusive: two that try would wait for each other. */
 static void upgrade_is_refused(void)
 {
     struct rota *a = conf_open();
@@ -200,7 +200,7 @@ static void upgrade_is_refused(void)
     conf_give(conf_take(a, name, NULL));
 }
 
-/* Who holds exclusively may also read; others still may not. */
+/* An exclusive holder may also read; others still may not. */
 static void owner_reads_under_its_own_hold(void)
 {
     struct rota *a = conf_open(), *b = conf_open();

@@ -35,7 +35,8 @@ static void set_is_refused_whole(void)
     assert_int_equal(rota_acquire_all(b, names, 3, &soon, locks), ROTA_TIMEOUT);
     for (size_t i = 0; i < 3; i++)
         assert_null(locks[i]);
-    /* Asked by whoever gave up: its JOIN_ALL may be under way still, and a look of another client would not see it yet. */
+    /* Asked by the one that gave up: its JOIN_ALL may still be under way, and another client's look would not
+     * see it yet. */
     for (size_t i = 0; i < 3; i++)
         conf_left_line(b, names[i], i == 1, i == 1);
     assert_int_equal(conf_count_lines(b, conf.prefix), 1);
@@ -167,7 +168,7 @@ static void overlapping_sets_of_threads(void)
     contend(1);
 }
 
-/* A set and plain asks for single names of it do not disturb each other. */
+/* A set and plain asks for single names in it do not disturb each other. */
 static void set_waits_with_single_asks(void)
 {
     struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();

@@ -13,7 +13,7 @@
 #define GONE_MS 4000   /* the shortest ttl, and what engines round it to */
 #define PAUSE_LEAST_NS 300000
 #define PAUSE_MOST_NS 20000000
-#define STUCK_MS 3000 /* what a thread of a failed case gets to end */
+#define STUCK_MS 3000 /* the time a thread of a failed case gets to end */
 #define UNSEEN_MS 300 /* without order: until an ask of another process waits */
 
 struct conf conf;
@@ -92,6 +92,8 @@ struct rota *conf_open_with(const struct rota_options *opts)
     struct rota_options own = opts != NULL ? *opts : (struct rota_options){0};
     struct rota *r = NULL;
     own.flags |= conf.flags;
+    if (own.call_ms == 0)
+        own.call_ms = CONF_CALL_MS;
     if ((conf.caps & ROTA_CAP_ORDER) == 0)
         own.flags |= ROTA_METRICS; /* only its client knows who waits: asks_waiting */
     int rv = rota_open(&r, conf.url, &own);
@@ -391,7 +393,7 @@ static bool threads_end(void)
     return all;
 }
 
-/* Lists what a fresh client finds; the dead may need its work, and their ttl, to vanish. */
+/* Lists what a fresh client finds; dead sessions may need its work, and their ttl, to vanish. */
 static int lines_left(void)
 {
     struct rota *r = NULL;

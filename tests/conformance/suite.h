@@ -3,8 +3,8 @@
  *
  * A case is a function and what it needs. It runs on one engine URL; names come from
  * conf_name, clients from conf_open, threads from conf_spawn, processes from conf_agent_new,
- * and all of them are given back after the case, also after a failed one. When a case has
- * ended, a fresh client must find no line with one of its names (I6).
+ * and all of them are given back after the case, even after a failed one. When a case has ended, a
+ * fresh client must find no line with one of its names (I6).
  *
  * Nothing here sleeps to let something happen: cases wait for what they can see, in lines
  * (conf_wait_line), flags (CONF_UNTIL) or replies, each with a limit that fails the case. */
@@ -27,6 +27,7 @@
 #include <cmocka.h>
 
 #define CONF_PATIENCE_MS 15000 /* what a case waits for takes milliseconds; then it has failed */
+#define CONF_CALL_MS 20000 /* a busy machine answers late, which is no UNKNOWN of the engine's */
 #define CONF_CLIENTS_MAX 64
 
 /* ---- Cases -------------------------------------------------------------- */
@@ -70,13 +71,13 @@ extern struct conf conf;
 /* Whether the truth of the engine is outside the process. */
 bool conf_shared_truth(void);
 
-/* How often what is random is tried that the whole run tries N times: races are not looked for by every way to the truth. */
+/* How often to try something random that the whole run tries N times: not every way to the truth looks for races. */
 int conf_rounds(int n);
 
 /* Asserts that what CAP stands for is refused. */
 void conf_assert_refused(uint32_t cap);
 
-/* cmocka's setup and teardown of each case. */
+/* cmocka's setup and teardown for each case. */
 int conf_case_begin(void **state);
 int conf_case_end(void **state);
 
@@ -85,7 +86,7 @@ int conf_case_end(void **state);
 void *conf_alloc(size_t size);           /* zeroed; freed after the case */
 const char *conf_name(const char *tail); /* a name of this case */
 int64_t conf_now_ms(void);
-/* Between two looks at a condition, of which the first was at BEGAN: longer ones where it takes long. */
+/* Pauses between two looks at a condition, the first of which was at BEGAN: longer if it takes long. */
 void conf_pause(int64_t began);
 
 #define CONF_UNTIL(condition)                                   \
@@ -102,21 +103,22 @@ struct rota *conf_open(void);
 struct rota *conf_open_with(const struct rota_options *opts);
 void conf_close(struct rota *r);
 
-/* Waits until NAME has COUNT tickets, GRANTED of them holding. On engines without ROTA_CAP_ORDER nobody but its
- * client sees who waits: there until GRANTED hold, and so many asks of the case's clients wait as are missing. */
+/* Waits until NAME has COUNT tickets, GRANTED of them holding. On engines without ROTA_CAP_ORDER only its
+ * own client sees who waits: there it waits until GRANTED hold and as many asks of the case's clients wait
+ * as are missing. */
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted);
-/* On engines without ROTA_CAP_ORDER: waits until COUNT asks of the case's clients wait, for whatever names; where other
- * processes may have to be waited for, for a while at most, since nobody can tell. With it the lines say so. */
+/* On engines without ROTA_CAP_ORDER: waits until COUNT asks of the case's clients wait, for whatever names; where those
+ * of other processes may count too, only for a while, since nobody can tell. With ROTA_CAP_ORDER the lines say so. */
 void conf_wait_asks(size_t count);
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
-/* The same after a client gave up waiting: that call does not wait for a server to have heard of it, so there it may
- * take a moment until the line is as it must be. R is best the client that gave up: its look comes after its JOIN, while
+/* The same after a client gave up waiting: that call does not wait until a server has heard of it, so it may take a
+ * moment until the line is as it must be. R is best the client that gave up: its look comes after its JOIN, while
  * another's may come before it and see a line that is about to change. */
 void conf_left_line(struct rota *r, const char *name, size_t count, size_t granted);
 size_t conf_count_lines(struct rota *r, const char *prefix);
 size_t conf_count_files(void); /* in conf.folder, at any depth */
 
-/* Asserting short forms. */
+/* Short forms that assert. */
 struct rota_lock *conf_take(struct rota *r, const char *name, const struct rota_ask *ask);
 void conf_give(struct rota_lock *lock);
 int conf_try(struct rota *r, const char *name, const struct rota_ask *ask,
@@ -162,6 +164,9 @@ int conf_wish_wait(struct conf_wish *wish); /* the callback's err */
 /* A process with one client that does as told, line by line: see agent.c. */
 struct conf_agent;
 struct conf_agent *conf_agent_new(void);
+/* ... one that the case kills, or stops: its session ends after three seconds, so that the case need not wait for
+ * long. A busy machine may lose it sooner, so an agent that must live through the case is not one. */
+struct conf_agent *conf_agent_mortal(void);
 pid_t conf_agent_pid(const struct conf_agent *agent);
 void conf_agent_send(struct conf_agent *agent, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -175,7 +180,7 @@ int conf_agent_main(int argc, char **argv);     /* the other side */
 
 /* ---- Contention, recorded and checked ----------------------------------- */
 
-/* Begins a history and a guarded resource for the case; all that follows is recorded there. */
+/* Begins a history and a guarded resource for the case; everything that follows is recorded there. */
 void conf_history_begin(void);
 const char *conf_history_folder(void);
 int conf_history_attach(const char *folder); /* in an agent: goes on with that of the case */

@@ -51,7 +51,7 @@ static void limit_ends_the_waiting(void)
     assert_null(out);
     assert_true(conf_now_ms() - begin >= 49); /* never before its time */
     conf_left_line(b, name, 1, 1);
-    /* The same between threads of one client, where the line is a local one. */
+    /* The same between threads of one client, where the line is local. */
     ask.owner = ROTA_OWNER_NONE;
     assert_int_equal(rota_acquire(a, name, &ask, &out), ROTA_TIMEOUT);
     conf_assert_line(b, name, 1, 1);
@@ -160,7 +160,7 @@ static void interrupt_from_a_signal(void)
     conf_give(lock);
 }
 
-/* Every waiter has a line of its own, so that all can be seen to wait. */
+/* Every waiter has a line of its own, so that all can be seen waiting. */
 static void close_with_waiters(void)
 {
     static const char *const tails[] = {"a", "b", "c", "d"};
@@ -307,7 +307,7 @@ static void a_lost_place_is_told_otherwise(void)
     conf_give(conf_take(b, name, &ask));
 }
 
-/* Whatever named it while it waited: its fence is larger, is what others see, and all that it goes by. */
+/* Whatever number it had while it waited: its fence is larger, others see it, and it goes by nothing else. */
 static void who_waited_goes_by_its_fence(void)
 {
     struct rota *a = conf_open(), *b = conf_open();

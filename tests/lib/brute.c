@@ -6,8 +6,8 @@
 #include <rota.h>
 #include <string.h>
 
-/* One hold, as the lock sees it. Holds are found by fence, those that are not exclusive also by
- * client; what holds again after it was over is a new one in the same place. */
+/* One hold, as the lock sees it. Holds are found by fence, those that are not exclusive also by client;
+ * one that holds again after it was over is a new one in the same place. */
 struct hold {
     uint64_t fence, client, owner;
     uint32_t process, mode, take, of;

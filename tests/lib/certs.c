@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and certificates by libcrypto: elliptic curves, for they are made in a millisecond. */
+/* Keys and certificates by libcrypto: elliptic curves, because they are made in a millisecond. */
 #include "certs.h"
 
 #include <openssl/ec.h>

@@ -62,7 +62,7 @@ static void span_add(struct check *c, const struct rt_hold *h)
     else if (s.from < s.to)
         c->spans[c->span_count++] = s;
     else
-        c->report->loose++; /* over before it was told: it may have been at another time */
+        c->report->loose++; /* over before it was told: it may have been at any other time */
 }
 
 static void spans_collect(struct check *c, const struct rt_hold *holds, size_t n)
@@ -168,8 +168,8 @@ static void check_permits(struct check *c, const struct rt_hold *holds, size_t n
 
 /* ---- Exclusive holds ---------------------------------------------------- */
 
-/* Puts H after T, behind the readers it cannot have before it; returns when it is over. After a
- * finding the chain starts anew, so that one wrong grant is not told again of all that follow. */
+/* Puts H after T, past the readers that it cannot precede; returns when it is over. After a finding the
+ * chain starts anew, so that one wrong grant is not reported again for all that follow. */
 static int64_t chain_hold(struct check *c, const struct rt_hold *h, const struct rt_hold *before,
                           int64_t t)
 {

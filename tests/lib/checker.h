@@ -14,10 +14,9 @@
  *
  *  - Exclusive: fences force the order, and on a chain the earliest point is the best one.
  *  - Shared, permits: a hold's operations begin after its acquire has returned, so the latest
- *    grant and the earliest end make an interval that every placement contains; writers are
- *    put between those of the readers, permits are summed up over them. Such a hold that may have
- *    been over before its acquire returned (which I3 forbids) could be anywhere: it is
- *    counted as loose and left out.
+ *    grant and the earliest end make an interval that every placement contains; writers are put between
+ *    those of the readers, permits are summed up over them. A hold that may have been over before its
+ *    acquire returned (which I3 forbids) could be anywhere: it is counted as loose and left out.
  *  - Exclusive without fences (fence 0): as permits, 1 of 1. */
 #ifndef RT_CHECKER_H
 #define RT_CHECKER_H
@@ -41,7 +40,7 @@
     X(STALE_WRITE, "stale-write")     /* the resource accepted a smaller fence */            \
     X(BAD_REJECT, "bad-reject")       /* the resource refused the highest fence */           \
     X(LOST_UPDATE, "lost-update")     /* an increment is not in the counter */               \
-    X(OLD_VALUE, "old-value")         /* ... for a late write of the tenure before */        \
+    X(OLD_VALUE, "old-value")         /* ... by a late write of the tenure before */         \
     X(STALE_BELIEF, "stale-belief")   /* thought it held after a higher fence was granted */ \
     X(CLIENT_REUSED, "client-reused") /* an id went on after info */                         \
     X(LEFT_BEHIND, "left-behind")     /* the engine shows what nobody holds */               \
@@ -81,27 +80,27 @@ void rt_check_locks(const struct rt_record *records, size_t n, const struct rt_c
                     struct rt_report *report);
 
 /* Order of arrival (I7): a grant's number must not be smaller than that of one whose ticket was
- * certainly taken before. Grants with ENQUEUE records of the same lock and ticket only;
- * who gave up is not in it. */
+ * certainly taken before. Only grants with ENQUEUE records of the same lock and ticket; those that gave
+ * up are left out. */
 void rt_check_order(const struct rt_record *records, size_t n, struct rt_report *report);
 
-/* Beliefs that began after a higher fence had been granted. Zero findings are due only where no process was
- * paused inside its look; otherwise read found[] and demand rt_check_resource. */
+/* Beliefs that began after a higher fence had been granted. Zero findings are expected only if no process
+ * was paused inside its look; otherwise read found[] and require rt_check_resource. */
 void rt_check_beliefs(const struct rt_record *records, size_t n, struct rt_report *report);
 
-/* The resource's own log against the writes that were told: accepted fences never go back, refused
- * iff smaller than the highest seen, each told increment is there exactly once, the counter is
- * their number (those cut short may be in it or not).
+/* The resource's own log against the recorded writes: accepted fences never go back, refused iff
+ * smaller than the highest seen, each recorded increment is there exactly once, the counter is their
+ * number (those cut short may be in it or not).
  *
  * The resource guards writes, not the read before them. So where two may hold at once (one was stopped,
- * or the engine has forgotten it) the new one's first write may be built on what it read before the old
- * one's last write came in. That is OLD_VALUE and not LOST_UPDATE: of each fence at most its first
- * write, and only while the write that it misses was under way. */
+ * or the engine has forgotten it), the new one's first write may build on what it read before the old
+ * one's last write came in. That is OLD_VALUE and not LOST_UPDATE: at most the first write of each
+ * fence, and only while the write that it misses was under way. */
 void rt_check_resource(const struct rt_record *records, size_t n, uint64_t lock,
                        const struct rt_resource_entry *log, size_t entries,
                        struct rt_report *report);
 
-/* No client id acquires, releases or writes again on a lock where it has an `info` behind it. */
+/* No client id acquires, releases or writes again on a lock where it has already had an `info`. */
 void rt_check_clients(const struct rt_record *records, size_t n, struct rt_report *report);
 
 /* Calls that the checks above were about: acquires, releases, renewals; not looks and not writes. */
@@ -115,8 +114,8 @@ struct rt_shown {
 void rt_check_left_behind(const struct rt_record *records, size_t n, const struct rt_shown *shown,
                           size_t shown_count, struct rt_report *report);
 
-/* After the faults ended at HEALED_AT every waiter is answered within BOUND_NS, those of processes that
- * ended (RT_END) excepted. NOW: when the history was read. */
+/* After the faults ended at HEALED_AT every waiter is answered within BOUND_NS, except those of
+ * processes that ended (RT_END). NOW: when the history was read. */
 void rt_check_liveness(const struct rt_record *records, size_t n, int64_t healed_at,
                        int64_t bound_ns, int64_t now, struct rt_report *report);
 

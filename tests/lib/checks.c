@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks beside exclusion: order, beliefs, the resource, clients, what is left, liveness. */
+/* The checks besides exclusion: order, beliefs, the resource, clients, what is left, liveness. */
 #include "checker.h"
 
 #include <rota.h>
@@ -132,7 +132,7 @@ static int by_lock_ret(const void *a, const void *b)
     return c != 0 ? c : cmp_time(x->t_ret, y->t_ret);
 }
 
-/* How many grants of locks before R's, or of R's that had returned when R began. */
+/* How many grants are of locks before R's, or of R's lock and had returned when R began. */
 static size_t grants_before(const struct rt_record **grants, size_t n, const struct rt_record *r)
 {
     size_t lo = 0, hi = n;
@@ -207,8 +207,8 @@ static size_t accepted_before(const struct rt_resource_entry *log, size_t n, siz
     return n;
 }
 
-/* Whether the writer of log[AT] may have read before the first write that it misses came in: who was
- * killed left no record of when. TOLD: the writes by their place in the log. */
+/* Whether the writer of log[AT] may have read before the first write that it misses came in: a killed
+ * one left no record of when. TOLD: the writes by their place in the log. */
 static bool under_way(const struct rt_resource_entry *log, size_t n, size_t at,
                       const struct rt_record *const *told)
 {
@@ -391,7 +391,7 @@ static int by_process(const void *a, const void *b)
     return c != 0 ? c : cmp_time(x->t_ret, y->t_ret);
 }
 
-/* The process of R ended after R had begun: the last END of that number decides, as pids come again. */
+/* The process of R ended after R had begun: the last END of that number decides, as pids are reused. */
 static bool process_ended(const struct rt_record **ends, size_t n, const struct rt_record *r)
 {
     size_t lo = 0, hi = n;

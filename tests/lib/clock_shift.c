@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into a server: its wall clock is ahead by as many microseconds as the first 8 bytes of the file
- * $ROTA_CLOCK_SHIFT say (before, if negative), at every moment. (libfaketime and jemalloc do not go together.) */
+/* Preloaded into a server: at every moment its wall clock is ahead by as many microseconds as the first 8 bytes
+ * of the file $ROTA_CLOCK_SHIFT say (behind, if negative). (libfaketime and jemalloc do not go together.) */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,7 +60,7 @@ time_t time(time_t *out)
     return ts.tv_sec;
 }
 
-/* Who waits until a time of that clock waits by the kernel's. */
+/* Whoever waits until a time of that clock waits by the kernel's. */
 int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict until)
 {

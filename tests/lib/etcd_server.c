@@ -90,7 +90,7 @@ static void ctl_fill(struct ctl *ctl, const struct rt_etcds *e, int i, const cha
 }
 
 /* Run in a child, where only what is safe in signal handlers is allowed (the test may have threads): the
- * password goes by the environment, other users' by the input. */
+ * password is passed in the environment, other users' on the input. */
 __attribute__((noreturn)) static void become_ctl(struct ctl *ctl, int in, int out, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -309,7 +309,7 @@ void rt_etcds_fini(struct rt_etcds *e)
 
 /* ---- Looking ------------------------------------------------------------------------------- */
 
-/* The number behind "NAME": in JSON; 0 if there is none. Ids need all 64 bits. */
+/* The number after "NAME": in JSON; 0 if there is none. Ids need all 64 bits. */
 static unsigned long long number(const char *json, const char *name)
 {
     char quoted[40];

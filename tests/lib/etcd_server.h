@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real etcd for tests: one node or several, plain or with TLS, with users.
  *
- * As servers.h: for the main thread, gone with the test, aborts when something cannot be had. Nodes are
- * killed, stopped and started again by rt_server_* on node[i].server; rt_etcds_run starts one again
+ * As servers.h: for the main thread, gone with the test, aborts when something is unavailable. Nodes
+ * are killed, stopped and started again by rt_server_* on node[i].server; rt_etcds_run starts one again
  * and waits for it. Commanded by etcdctl, as its root user if there are users. */
 #ifndef RT_ETCD_SERVER_H
 #define RT_ETCD_SERVER_H
@@ -11,7 +11,7 @@
 #include "servers.h"
 
 #define RT_ETCDS_MAX 5
-#define RT_ETCDS_PREFIX "rota-" /* all that the user may touch */
+#define RT_ETCDS_PREFIX "rota-" /* the user may touch nothing else */
 
 struct rt_etcds_options {   /* all zero: plain, everybody may do everything */
     bool tls;               /* clients' ports speak TLS only, with certificates of e->certs */
@@ -50,8 +50,8 @@ int rt_etcds_ctl(struct rt_etcds *e, int i, char *out, size_t size, const char *
 #define rt_etcds_must(e, ...) rt_etcds_must_do(e, (const char *const[]){__VA_ARGS__, NULL})
 void rt_etcds_must_do(struct rt_etcds *e, const char *const *args);
 
-/* Which node leads, said by it itself; -1: none within LIMIT_MS. Nodes that do not run are not asked; do
- * not ask while one is stopped. */
+/* Which node says that it leads; -1: none within LIMIT_MS. Nodes that do not run are not asked; do not
+ * call this while one is stopped. */
 int rt_etcds_leader(struct rt_etcds *e, unsigned limit_ms);
 /* The same without asking node BUT: it is stopped. */
 int rt_etcds_leader_but(struct rt_etcds *e, int but, unsigned limit_ms);
@@ -66,8 +66,8 @@ double rt_etcds_metric(struct rt_etcds *e, size_t i, const char *name);
 #define RT_ETCDS_WATCHERS "etcd_debugging_mvcc_watcher_total"
 
 /* What Rota opens: etcd://127.0.0.1:port,127.0.0.1:port,... or etcds://localhost:port,...?ca=... with
- * user, password_file and prefix if there are users. PORTS: others than the nodes' own (proxies); NULL:
- * their own. The caller's to free. */
+ * user, password_file and prefix if there are users. PORTS: ports other than the nodes' own (proxies);
+ * NULL: their own. The caller's to free. */
 char *rt_etcds_url(const struct rt_etcds *e, const uint16_t *ports);
 
 #endif

@@ -237,7 +237,7 @@ static const struct command {
     {"trace-off", trace},
 };
 
-/* By single blanks; match= takes the rest. */
+/* Splits at single blanks; match= takes the rest. */
 static void split_words(char *text, struct line *l)
 {
     static char none[] = "";
@@ -254,7 +254,7 @@ static void split_words(char *text, struct line *l)
     }
 }
 
-/* What a command has to say it prints before "ok", on the same line. */
+/* A command prints what it has to say before "ok", on the same line. */
 static void answer(char *text)
 {
     struct line l;

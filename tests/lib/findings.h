@@ -15,10 +15,10 @@ struct rt_findings {
     size_t count;
 };
 
-/* Takes one, as a rota_verdict_fn with the findings as its argument; whatever is not kept must have a setting
- * and a remedy. */
+/* Takes one verdict, as a rota_verdict_fn with the findings as its argument; a promise that is not kept must
+ * have a setting and a remedy. */
 void rt_findings_take(void *arg, const struct rota_verdict *v);
-/* By how the promise begins; "" if there is none. */
+/* By the beginning of the promise; "" if there is none. */
 const char *rt_findings_verdict(const struct rt_findings *f, const char *promise);
 const char *rt_findings_setting(const struct rt_findings *f, const char *promise);
 const char *rt_findings_remedy(const struct rt_findings *f, const char *promise);

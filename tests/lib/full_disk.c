@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into a server: while the first byte of the file $ROTA_FULL_DISK is not 0, no file of it grows, as on a disk that
- * is full. What was written before may be written again, and its log goes on. */
-#undef _FILE_OFFSET_BITS /* each function is there by both its names */
+/* Preloaded into a server: while the first byte of the file $ROTA_FULL_DISK is not 0, none of its files grows, as on a
+ * full disk. What was written before may be overwritten, and its log goes on. */
+#undef _FILE_OFFSET_BITS /* each function is here under both its names */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -83,7 +83,7 @@ int posix_fallocate(int fd, off_t from, off_t size)
     return rv == 0 ? 0 : errno;
 }
 
-/* The same, by the names that programs for large files know. */
+/* The same, under the names that programs for large files know. */
 ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t at) __attribute__((alias("pwrite")));
 ssize_t pwritev64(int fd, const struct iovec *parts, int count, off_t at)
     __attribute__((alias("pwritev")));

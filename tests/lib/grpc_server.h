@@ -23,8 +23,8 @@ struct grpc_server_user {               /* each may be NULL */
     void (*begun)(struct grpc_call *c); /* its headers begin */
     /* A whole message; NULL: what comes stays in `in`, prefixes and all. */
     void (*message)(struct grpc_call *c, const uint8_t *bytes, size_t n);
-    void (*gone)(struct grpc_call *c); /* ended, canceled, or its connection is no more */
-    /* What is to be sent, as soon as it is; NULL: the user fetches it by grpc_server_says. */
+    void (*gone)(struct grpc_call *c); /* ended, canceled, or its connection is gone */
+    /* Sends bytes as soon as there are any; NULL: the user fetches them by grpc_server_says. */
     void (*write)(struct grpc_server *s, const uint8_t *bytes, size_t n);
 };
 
@@ -35,11 +35,11 @@ struct grpc_call { /* its memory goes when nobody refers to it */
     int32_t id;
     char path[64], token[64], leader[8]; /* its headers */
     struct grpc_bytes in, out;
-    char status[16], text[128]; /* to end with, when all of `out` has left; "": it stays open */
+    char status[16], text[128]; /* to end with, once all of `out` was sent; "": it stays open */
     bool ended;                 /* the client has said all */
     bool answers;               /* the headers of the answer have gone */
     bool deferred;
-    uint32_t error_code; /* that it was closed with, once it is gone */
+    uint32_t error_code; /* it was closed with, once it is gone */
     void *user;          /* the user's */
 };
 
@@ -52,16 +52,16 @@ struct grpc_server { /* embedded */
 
 void grpc_server_open(struct grpc_server *s, const struct grpc_server_user *user, void *arg);
 void grpc_server_close(struct grpc_server *s); /* all calls are gone */
-/* Bytes of the client; false: they are no HTTP/2. */
+/* Bytes from the client; false: they are not HTTP/2. */
 bool grpc_server_feed(struct grpc_server *s, const void *bytes, size_t n);
-/* Adds to OUT what it has to send; how much that is. */
+/* Adds to OUT what it has to send; returns how much that is. */
 size_t grpc_server_says(struct grpc_server *s, struct grpc_bytes *out);
 
-/* All of these without effect if the call is gone, or its end was said. */
+/* All of these have no effect if the call is gone, or has been ended. */
 void grpc_call_send(struct grpc_call *c, const void *bytes, size_t n);     /* one message */
 void grpc_call_send_raw(struct grpc_call *c, const void *bytes, size_t n); /* DATA as it is */
 void grpc_call_end(struct grpc_call *c, const char *status, const char *text);
-/* Ends it by headers alone. NULL: without that one. */
+/* Ends it with headers alone. NULL: without that header. */
 void grpc_call_refuse(struct grpc_call *c, const char *http_status, const char *type,
                       const char *status, const char *text);
 void grpc_call_keep(struct grpc_call *c);

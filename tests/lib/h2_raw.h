@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/2 frames by hand, right and wrong ones. */
+/* HTTP/2 frames made by hand, right and wrong ones. */
 #ifndef H2_RAW_H
 #define H2_RAW_H
 

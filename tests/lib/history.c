@@ -41,7 +41,7 @@ int64_t rt_history_now(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* FNV-1a: two names of one test that meet in 64 bits are not to be expected. */
+/* FNV-1a: two names of one test are not expected to collide in 64 bits. */
 uint64_t rt_history_name(const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -70,7 +70,7 @@ close_fd:
     return rv;
 }
 
-/* Pids come again, so the name also counts. */
+/* Pids are reused, so the name also has a count. */
 static int map_new_file(struct rt_history *h, const char *folder)
 {
     char path[4096];

@@ -22,21 +22,21 @@ enum rt_record_kind {
     RT_WRITE = 5,   /* guarded write; ok: accepted, fail: refused for its fence */
     RT_ENQUEUE = 6, /* a ticket was taken; begin and end enclose the moment */
     RT_CANCEL = 7,  /* a waiter gave its ticket back; it is excluded from the order */
-    /* From t_inv on holds may end unasked: those of `process` (it was killed or exited), or
-     * with a fence that one (it was broken). Written by whoever caused it, begun before,
-     * ended when the process was reaped. Not for engines with a ttl: there the deadline says it. */
+    /* From t_inv on, holds may end unasked: those of `process` (it was killed or exited), or, with a
+     * fence, that one (it was broken). Written by whoever caused it, begun before, ended when the
+     * process was reaped. Not for engines with a ttl: there the deadline says it. */
     RT_END = 8,
 };
 
 enum rt_record_result {
-    RT_INFO = 0, /* no answer: the zero, so that a call cut short is one */
+    RT_INFO = 0, /* no answer: zero, so that a call cut short counts as one */
     RT_OK = 1,
     RT_FAIL = 2, /* definite: nothing happened */
 };
 
 struct rt_record {
     int64_t t_inv, t_ret; /* t_ret INT64_MAX for info, once loaded */
-    uint64_t client;      /* one actor that does one thing at a time; for a hold: who acquired */
+    uint64_t client;      /* an actor that does one thing at a time; for a hold: who acquired */
     uint64_t lock;        /* rt_history_name() */
     uint64_t owner;       /* who re-enters, unique in the run; 0: nobody */
     uint64_t fence;
@@ -47,8 +47,8 @@ struct rt_record {
     uint32_t take, of;     /* permits */
     uint8_t mode;          /* enum rota_mode; also in the releases and renewals of the hold */
     uint8_t kind, result;
-    uint8_t answered; /* the call came back, be it with info */
-    uint8_t look;     /* renew: what the client knows by itself was looked at, and no call made */
+    uint8_t answered; /* the call came back, even if with info */
+    uint8_t look;     /* renew: only what the client itself knows was looked at, without a call */
 };
 
 struct rt_history;

@@ -92,8 +92,8 @@ static size_t end_find(const struct rt_holds *hs, const struct rt_record *key)
     return lo;
 }
 
-/* A process number comes again, but not before the one that ended was reaped: what began after
- * the END had returned is of another process. */
+/* A process number is reused, but not before the one that ended was reaped: what began after the END
+ * had returned belongs to another process. */
 static int64_t ends_from(const struct rt_holds *hs, const struct rt_record *acquire)
 {
     const struct rt_record broken = {.lock = acquire->lock, .fence = acquire->fence};
@@ -131,7 +131,7 @@ static void hold_add(struct rt_holds *hs, const struct rt_record **ops, size_t n
     h->ends_from = ends_from(hs, h->first);
 }
 
-/* Cuts the operations of one owner where its depth comes back to 0. What follows a cut and is no
+/* Cuts the operations of one owner where its depth comes back to 0. What follows a cut and is not an
  * acquire stays with the hold before it, where it will be found stale. */
 static void split_owner(struct rt_holds *hs, const struct rt_record **ops, size_t n,
                         struct rt_report *report)
@@ -193,7 +193,7 @@ static void split_group(struct rt_holds *hs, const struct rt_record **ops, size_
     }
 }
 
-/* Without passing on a fence is one hold: of one acquire, or of several by one owner. */
+/* Without passing on, a fence is one hold: of one acquire, or of several by one owner. */
 static void join_group(struct rt_holds *hs, const struct rt_record **ops, size_t n,
                        struct rt_report *report)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds: the operations of a history, put together by who held what. For checker.c only. */
+/* Holds: the operations of a history, grouped by who held what. For checker.c only. */
 #ifndef RT_HOLDS_H
 #define RT_HOLDS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client meets a server that is none. */
+/* A client meets a server that is not one. */
 #include "lib/meeting.h"
 
 #include "lib/refusal.h"

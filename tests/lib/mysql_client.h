@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection by MariaDB's own client library. */
+/* A connection through MariaDB's own client library. */
 #ifndef RT_MYSQL_CLIENT_H
 #define RT_MYSQL_CLIENT_H
 
@@ -10,7 +10,8 @@
 
 #include "lib/mysql_server.h"
 
-/* As the user rota, by the unix socket. Ends the test if it cannot. FLAGS: CLIENT_FOUND_ROWS and the like. */
+/* As the user rota, over the unix socket. Ends the test if it cannot connect. FLAGS: CLIENT_FOUND_ROWS
+ * and the like. */
 static inline MYSQL *rt_mysql_client_with(const struct rt_mariadb *m, unsigned long flags)
 {
     FILE *file = fopen(m->password_file, "re");

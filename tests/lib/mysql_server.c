@@ -56,7 +56,7 @@ void rt_mariadb_client(struct rt_mariadb *m, struct rt_mariadb_client *c)
     close(out[1]);
 }
 
-/* All that comes before a line DONE; NULL: the client has ended. */
+/* Everything before a line DONE; NULL: the client has ended. */
 static const char *hear_all(struct rt_mariadb_client *c)
 {
     size_t used = 0;
@@ -142,7 +142,7 @@ static void install(struct rt_mariadb *m)
     snprintf(data, sizeof(data), "--datadir=%s/data", m->server.dir);
     snprintf(log, sizeof(log), "%s/install.log", m->server.dir);
     snprintf(tmp, sizeof(tmp), "--tmpdir=%s",
-             m->server.dir); /* whoever starts empties it of what is theirs */
+             m->server.dir); /* a starting server empties it of its own kind of files */
     pid_t pid = fork();
     if (pid == 0) {
         int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

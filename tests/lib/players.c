@@ -80,15 +80,21 @@ struct rota_lock *player_wished(struct player_wish *wish, int err)
     return atomic_load(&wish->lock);
 }
 
+size_t player_count(struct rota *r, const char *name)
+{
+    struct rota_line *line = NULL;
+    assert_int_equal(rota_inspect(r, name, &line), 0);
+    size_t seen = line->count;
+    rota_line_free(line);
+    return seen;
+}
+
 void player_counts(struct rota *r, const char *name, size_t count)
 {
     int64_t end = players_now_ms() + PLAYERS_PATIENCE_MS;
     char what[128];
     for (;;) {
-        struct rota_line *line = NULL;
-        assert_int_equal(rota_inspect(r, name, &line), 0);
-        size_t seen = line->count;
-        rota_line_free(line);
+        size_t seen = player_count(r, name);
         if (seen == count)
             return;
         snprintf(what, sizeof(what), "%.64s has %zu tickets, not %zu", name, seen, count);

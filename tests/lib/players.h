@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients of the library as small tests play them: asks under way, losses told, waiting for what is on its
- * way. What should not be ends the test, by cmocka. */
+ * way. Anything that should not happen fails the test, through cmocka. */
 #ifndef RT_PLAYERS_H
 #define RT_PLAYERS_H
 
@@ -37,10 +37,11 @@ struct player_wish { /* an ask under way */
 };
 void player_wish(struct rota *r, const char *name, enum rota_mode mode, struct player_wish *wish);
 bool player_granted(struct player_wish *wish);
-/* Waits for its end, which must be ERR; 0: the lock. */
+/* Waits for its end, which must be ERR; returns the lock if that is 0. */
 struct rota_lock *player_wished(struct player_wish *wish, int err);
 
-/* Until so many tickets stand in the line. */
+size_t player_count(struct rota *r, const char *name); /* of tickets in the line */
+/* Waits until there are so many. */
 void player_counts(struct rota *r, const char *name, size_t count);
 /* The session of the Ith ticket of a line; for etcd its lease, as a number. */
 uint64_t player_session(struct rota *r, const char *name, size_t i);

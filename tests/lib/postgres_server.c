@@ -127,7 +127,7 @@ static void put_args(struct rt_pg *p, const struct rt_pg_options *opts)
             rt_server_arg(s, "--%s", opts->extra[i]);
 }
 
-/* Its folder, its sockets' folder and whoever may come. */
+/* Its folder, its sockets' folder, and who may connect. */
 static void init(struct rt_pg *p, const struct rt_pg_options *opts)
 {
     const char *base = opts->durable ? rt_tmpdir() : rt_memdir();
@@ -139,7 +139,7 @@ static void init(struct rt_pg *p, const struct rt_pg_options *opts)
     p->tls_clients = opts->tls_clients;
     p->user = opts->user;
     if (getuid() ==
-        0) { /* who changes its user is not told of our death any more, unless it asks anew */
+        0) { /* changing its user, it is no longer told of our death, unless it asks anew */
         rt_server_init_in(&p->server, base, "postgres", "setpriv");
         rt_server_arg(&p->server, "--reuid=" USER);
         rt_server_arg(&p->server, "--regid=" USER);
@@ -177,9 +177,9 @@ static PGconn *come(const struct rt_pg *p)
 {
     char port[8];
     snprintf(port, sizeof(port), "%u", (unsigned)p->server.port);
-    const char *keys[] = {"host", "port", "user", "dbname", "options", NULL};
+    const char *keys[] = {"host", "port", "user", "dbname", "options", "connect_timeout", NULL};
     const char *values[] = {
-        p->server.dir, port, "postgres", "postgres", "-c client_min_messages=error", NULL};
+        p->server.dir, port, "postgres", "postgres", "-c client_min_messages=error", "10", NULL};
     PGconn *pg = PQconnectdbParams(keys, values, 0);
     if (pg == NULL)
         die("libpq");
@@ -189,15 +189,17 @@ static PGconn *come(const struct rt_pg *p)
     return NULL;
 }
 
+/* On both: if it cannot listen on its port, it goes on with its unix socket alone. */
 static bool serves(struct rt_server *s, void *arg)
 {
     struct rt_pg *p = arg;
-    (void)s;
+    if (!rt_server_accepts(s, NULL))
+        return false;
     p->admin = come(p);
     return p->admin != NULL;
 }
 
-/* Whether no process of an earlier server is left that has the memory they shared: its postmaster.pid says which. */
+/* Whether no process of an earlier server still has the memory they shared: its postmaster.pid says which. */
 static bool is_alone(void *arg)
 {
     const struct rt_pg *p = arg;
@@ -274,7 +276,7 @@ void rt_pg_start_standby(struct rt_pg *p, struct rt_pg *primary, const char *nam
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-/* Also waits for its end: the next server refuses to start while one of them has the memory they share. */
+/* Also waits for its end: the next server refuses to start while one of them still has the memory they share. */
 static void kill_child(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -352,7 +354,7 @@ void rt_pg_promote(struct rt_pg *p)
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-/* What is answered is whole, however long: who counts by it must not count too little. Valid until the next one. */
+/* The answer is complete, however long: whoever counts by it must not count too little. Valid until the next one. */
 static const char *ask(struct rt_pg *p, const char *sql)
 {
     static char *value;

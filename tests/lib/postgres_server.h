@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real PostgreSQL for tests: one server, with TLS, with a limited user, with standbys.
  *
- * As servers.h: for the main thread, gone with the test, aborts when something cannot be had. Each listens on 127.0.0.1 and on
- * a unix socket in its folder, by which the superuser "postgres" commands it without a password. It does not wait for the
- * disk unless it is asked to. Run by root, it runs as the user postgres. */
+ * As servers.h: for the main thread, gone with the test, aborts when something is unavailable. Each listens on
+ * 127.0.0.1 and on a unix socket in its folder, over which the superuser "postgres" commands it without a password. It
+ * does not wait for the disk unless asked to. Started by root, it runs as the user postgres. */
 #ifndef RT_POSTGRES_SERVER_H
 #define RT_POSTGRES_SERVER_H
 
@@ -12,9 +12,9 @@
 
 #include <libpq-fe.h>
 
-struct rt_pg_options {      /* all zero: anybody may come by TCP without a password */
-    bool tls;               /* TCP only by TLS, with certificates of certs */
-    bool tls_clients;       /* and with one of the client */
+struct rt_pg_options {      /* all zero: anybody may connect by TCP without a password */
+    bool tls;               /* TCP only with TLS, with certificates of certs */
+    bool tls_clients;       /* and with one from the client */
     bool user;              /* a user "rota" with a password, who may only use the four tables */
     bool durable;           /* fsync and the like as a server has them */
     const char *cert, *key; /* other than certs.server_* */
@@ -40,8 +40,8 @@ void rt_pg_kill(struct rt_pg *p);    /* kill -9 of all its processes */
 void rt_pg_run(struct rt_pg *p);     /* again: same port, same folder; waits until it answers */
 void rt_pg_promote(struct rt_pg *p); /* a standby becomes a primary */
 
-/* Runs SQL (may be several statements) as the superuser, in the database "postgres". The value of the last one's first
- * column and row, "" if there is none; static, until the next call. Ends the test if it fails. */
+/* Runs SQL (may be several statements) as the superuser, in the database "postgres". Returns the first column of the
+ * last one's first row, "" if there is none; static, valid until the next call. Ends the test if it fails. */
 const char *rt_pg_do(struct rt_pg *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 long long rt_pg_number(struct rt_pg *p, const char *format, ...)
@@ -51,8 +51,8 @@ long long rt_pg_number(struct rt_pg *p, const char *format, ...)
 void rt_pg_make_tables(struct rt_pg *p, const char *ddl);
 
 /* What Rota opens: postgres://postgres@127.0.0.1:port/postgres, with tls at localhost and with ?ca=; with the user "rota" if
- * there is one. PORT: another than its own (a proxy); 0: its own. The caller's to free. */
+ * there is one. PORT: one other than its own (a proxy); 0: its own. The caller's to free. */
 char *rt_pg_url(const struct rt_pg *p, uint16_t port);
-char *rt_pg_unix_url(const struct rt_pg *p); /* the same by its unix socket */
+char *rt_pg_unix_url(const struct rt_pg *p); /* the same over its unix socket */
 
 #endif

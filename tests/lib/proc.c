@@ -72,7 +72,7 @@ const char *rt_tmpdir(void)
     return tmpdir;
 }
 
-/* What tests left in memory that could not clean up: a watchdog's, those killed by a time-out. */
+/* Sweeps what tests left in memory when they could not clean up: a watchdog's, those killed by a time-out. */
 static void memdir_sweep(void)
 {
     DIR *dir = opendir(MEMORY);

@@ -149,7 +149,7 @@ static void arm(struct rt_proxy *p, int64_t at_ns)
         rt_proxy_die("timerfd_settime");
 }
 
-/* Moves what is due, and frees what has ended: nothing that epoll may still tell of. */
+/* Moves what is due, and frees what has ended, but nothing that epoll may still report. */
 static void pump_all(struct rt_proxy *p)
 {
     int64_t now_ns = rt_proxy_now_ns(), next = RT_PROXY_NEVER;
@@ -238,7 +238,7 @@ struct rt_proxy *rt_proxy_start(const struct rt_proxy_options *opts)
     return p;
 }
 
-/* Everybody who has commanded wakes the thread. */
+/* Every command wakes the thread. */
 static void unlock(struct rt_proxy *p)
 {
     uint64_t one = 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fault proxy: a relay in user space, between clients and a real server, that tests command.
  *
- * It runs on a thread of its own. All calls may come from any thread and have taken effect when
- * they return; what cannot be had (memory, a port) aborts the test. Times in microseconds.
+ * It runs on a thread of its own. All calls may come from any thread and have taken effect when they
+ * return; if something is unavailable (memory, a port), the test aborts. Times are in microseconds.
  *
- * With a framing it knows messages: a chunk that ends within one waits for the rest. Counts and
- * matches are made when a message reaches the proxy; a reply is "delivered" when it leaves it. */
+ * With a framing it knows messages: a chunk that ends within one waits for the rest. Messages are
+ * counted and matched when they reach the proxy; a reply is "delivered" when it leaves it. */
 #ifndef RT_PROXY_H
 #define RT_PROXY_H
 
@@ -31,8 +31,8 @@ struct rt_proxy *rt_proxy_start(const struct rt_proxy_options *opts);
 void rt_proxy_stop(struct rt_proxy *p);           /* resets what is open; NULL is legal */
 uint16_t rt_proxy_port(const struct rt_proxy *p); /* 0: listens on a path */
 
-/* Where connections made from now on lead to. A server that is down resets them after they were
- * accepted: the proxy cannot refuse a connection any more when it learns. */
+/* Where connections made from now on lead. If the server is down, they are reset after being accepted:
+ * when the proxy finds out, it can no longer refuse a connection. */
 void rt_proxy_target(struct rt_proxy *p, const char *host, uint16_t port);
 
 /* ---- All that passes ---------------------------------------------------- */
@@ -45,13 +45,14 @@ void rt_proxy_chaos(struct rt_proxy *p, uint32_t max_us);
 /* Writes go out in pieces of U(1, MAX_BYTES); 0: whole. */
 void rt_proxy_split(struct rt_proxy *p, enum rt_proxy_dir dir, uint32_t max_bytes);
 
-/* Keeps all that comes, also an end of the connection, until released: what a partition that heals
- * does to TCP. release also lets go what a fault (RT_FAULT_DELAY with no time) keeps in DIR. */
+/* Keeps everything that comes, even the end of the connection, until released: what a partition
+ * that heals does to TCP. release also lets go of what a fault (RT_FAULT_DELAY with no time)
+ * keeps in DIR. */
 void rt_proxy_hold(struct rt_proxy *p, enum rt_proxy_dir dir);
 void rt_proxy_release(struct rt_proxy *p, enum rt_proxy_dir dir);
 
-/* Swallows all that comes, also an end, until healed: what a partition that outlives TCP does. As
- * a stream cannot have gaps, heal resets the connections that lost something. */
+/* Swallows everything that comes, even an end, until healed: what a partition that outlives TCP does.
+ * As a stream cannot have gaps, heal resets the connections that lost something. */
 void rt_proxy_lose(struct rt_proxy *p, enum rt_proxy_dir dir);
 void rt_proxy_heal(struct rt_proxy *p);
 
@@ -59,7 +60,7 @@ enum rt_proxy_end { RT_PROXY_CUT, RT_PROXY_RESET }; /* FIN, RST; to both sides *
 
 /* Ends all connections (what was on its way is lost); NUMBER: only that one, 0: all. */
 void rt_proxy_end(struct rt_proxy *p, enum rt_proxy_end how, uint64_t number);
-/* Ends the connection over which the Nth byte from now in DIR is delivered, behind that byte. */
+/* Ends the connection over which the Nth byte from now in DIR is delivered, right after that byte. */
 void rt_proxy_end_after(struct rt_proxy *p, enum rt_proxy_dir dir, uint64_t bytes,
                         enum rt_proxy_end how);
 
@@ -81,12 +82,12 @@ enum rt_fault_on {
 enum rt_fault_do {
     RT_FAULT_LOOK,    /* nothing: count it. Other faults still see the message */
     RT_FAULT_DROP,    /* that message alone: a gap, which TCP itself never makes */
-    RT_FAULT_SILENCE, /* that message and all behind it in its direction, for this connection */
+    RT_FAULT_SILENCE, /* that message and all after it in its direction, on this connection */
     RT_FAULT_CUT,     /* the connection ends instead of it */
     RT_FAULT_RESET,
     RT_FAULT_DOUBLE, /* twice; a doubled request is executed twice, its second reply swallowed (what
                       * that is over HTTP/2: see rt_proxy_h2) */
-    RT_FAULT_DELAY,  /* by delay_us, or 0: until released; all behind it waits too */
+    RT_FAULT_DELAY,  /* by delay_us, or 0: until released; all after it waits too */
 };
 
 #define RT_FAULT_ALWAYS UINT64_MAX
@@ -95,18 +96,18 @@ struct rt_fault {
     enum rt_fault_on on;
     enum rt_fault_do what;
     const char *match; /* a part of the message's words; NULL: any. See struct rt_proxy_message */
-    uint64_t nth;      /* from the nth match from now on, on any connection; 0 is 1 */
+    uint64_t nth;      /* from the nth match (from now) on, on any connection; 0 is 1 */
     uint64_t times;    /* for so many matches; 0 is 1 */
-    uint32_t chance;   /* of 100 messages so many, drawn by the proxy's seed, are matches; 0: all */
+    uint32_t chance;   /* so many of 100 messages match, drawn with the proxy's seed; 0: all */
     uint32_t delay_us;
 };
 
 /* Returns the fault's number, for the calls below. Every fault counts every match; a message that
- * several want is the oldest one's. */
+ * several want goes to the oldest. */
 uint32_t rt_proxy_fault(struct rt_proxy *p, const struct rt_fault *fault);
 uint64_t rt_proxy_fault_hits(struct rt_proxy *p, uint32_t number);
 void rt_proxy_fault_release(struct rt_proxy *p, uint32_t number); /* what it delays */
-void rt_proxy_fault_end(struct rt_proxy *p, uint32_t number);     /* matches no more; 0: all */
+void rt_proxy_fault_end(struct rt_proxy *p, uint32_t number);     /* no more matches; 0: all */
 
 /* ---- Watching ----------------------------------------------------------- */
 
@@ -120,14 +121,15 @@ struct rt_proxy_counts {
 };
 
 void rt_proxy_counts(struct rt_proxy *p, struct rt_proxy_counts *out);
-/* Of connection NUMBER (1 is the first accepted), also after its end. False: no such one. */
+/* The counts of connection NUMBER (1 is the first accepted), even after its end. False: there is
+ * no such connection. */
 bool rt_proxy_conn_counts(struct rt_proxy *p, uint64_t number, struct rt_proxy_counts *out);
 uint64_t rt_proxy_open_connections(struct rt_proxy *p);
 
-/* Calls UNTIL after every turn with the counts until it says true. False: not within LIMIT_MS. */
+/* After every turn calls UNTIL with the counts, until it says true. False: not within LIMIT_MS. */
 typedef bool rt_proxy_until_fn(void *arg, const struct rt_proxy_counts *counts);
 bool rt_proxy_await(struct rt_proxy *p, rt_proxy_until_fn *until, void *arg, unsigned limit_ms);
-/* Waits until the fault has hit so often. */
+/* Waits until the fault has hit that often. */
 bool rt_proxy_await_hits(struct rt_proxy *p, uint32_t fault, uint64_t hits, unsigned limit_ms);
 
 struct rt_proxy_event {
@@ -139,9 +141,9 @@ struct rt_proxy_event {
     const char *words;     /* "" without framing */
     enum rt_fault_do fate; /* RT_FAULT_LOOK: passed */
 };
-/* Runs on the proxy's thread for every message, in the order they came; must not call the proxy. */
+/* Runs on the proxy's thread for every message, in order of arrival; must not call the proxy. */
 typedef void rt_proxy_trace_fn(void *arg, const struct rt_proxy_event *event);
 void rt_proxy_trace(struct rt_proxy *p, rt_proxy_trace_fn *fn, void *arg); /* NULL: off */
-void rt_proxy_show(void *unused, const struct rt_proxy_event *event);      /* such: on stderr */
+void rt_proxy_show(void *unused, const struct rt_proxy_event *event);      /* one: to stderr */
 
 #endif

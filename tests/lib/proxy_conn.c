@@ -41,7 +41,7 @@ static void watch(struct rt_end *end)
     if (events == end->events)
         return;
     ev.events = events;
-    /* Not watched at all rather than for nothing: a hang-up is told always, and would spin. */
+    /* Not watched at all, rather than for nothing: a hang-up is always reported, and would spin. */
     if (epoll_ctl(c->proxy->epoll,
                   events == 0        ? EPOLL_CTL_DEL
                   : end->events == 0 ? EPOLL_CTL_ADD
@@ -224,7 +224,7 @@ void rt_conn_ready(struct rt_end *end, uint32_t events)
     int64_t now_ns = rt_proxy_now_ns();
 
     if (c->dead)
-        return; /* by a command, after epoll had told of it */
+        return; /* by a command, after epoll had reported it */
     if (c->connecting && end->side == RT_PROXY_DOWN)
         connected(c);
     else if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !c->pipe[end->side].eof)

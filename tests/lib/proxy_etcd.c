@@ -31,7 +31,7 @@ static bool varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
     return false;
 }
 
-/* False: the end, or what is left is cut or none of protobuf's. */
+/* False: the end, or what is left is cut short or not protobuf. */
 static bool next_field(const uint8_t **at, const uint8_t *end, struct field *f)
 {
     uint64_t tag, size;

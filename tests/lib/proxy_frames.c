@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of HTTP/2. Headers go on literally, so that none that is missing spoils those behind it. */
+/* Frames of HTTP/2. Headers are sent on literally, so that a missing one does not spoil those after it. */
 #include "proxy_frames.h"
 
 #include "proxy_int.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MAX (1u << 20) /* of HPACK: whatever the two have agreed on */
+#define TABLE_MAX (1u << 20) /* of HPACK: whatever the two agreed on */
 
 /* ---- Bytes -------------------------------------------------------------- */
 
@@ -94,7 +94,7 @@ bool rt_frame_block(struct rt_frame *f, size_t len)
 
 /* ---- Headers ------------------------------------------------------------ */
 
-/* As HPACK has it: a length that begins with seven bits, the bytes as they are. */
+/* As HPACK writes it: a length that begins with seven bits, then the bytes as they are. */
 static void add_text(struct rt_buffer *b, const uint8_t *text, size_t n)
 {
     uint8_t len[8] = {n < 127 ? (uint8_t)n : 127};
@@ -143,7 +143,7 @@ static bool inflate(struct rt_unpacker *u, const uint8_t *in, size_t len, bool f
     }
 }
 
-/* Where the part of the block begins in F, and its size; false: there is no room for what is before it. */
+/* Where the part of the block begins in F, and its size; false: F has no room for what comes before it. */
 static bool find_part(const struct rt_frame *f, size_t *skip, size_t *size)
 {
     size_t pad = 0;

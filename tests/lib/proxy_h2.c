@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fault proxy's framing for gRPC over HTTP/2: frames put together to calls and messages.
+/* The fault proxy's framing for gRPC over HTTP/2: frames assembled into calls and messages.
  *
- * Frames of a call are collected until its END_STREAM and sent on together; on a stream that lasts,
+ * Frames of a call are collected until its END_STREAM and sent on together; on a long-lived stream,
  * whole messages are. So whatever a fault does to one of them, the rest stays legal. */
 #include "proxy_etcd.h"
 #include "proxy_frames.h"
@@ -19,13 +19,13 @@ static const size_t part_max[2] = {32u << 10, 512u << 10}; /* half of the window
 
 struct stream {
     struct stream *next;
-    uint32_t id[2]; /* on the client's side [UP], on the server's; 0: it does not know of it */
+    uint32_t id[2]; /* on the client's side [UP], on the server's; 0: that side does not know it */
     bool lasts;
     bool dropped; /* the server does not know of it */
-    bool reset;   /* by the client: what still comes passes */
+    bool reset;   /* by the client: what still comes is passed on */
     char path[64], status[16];
-    struct rt_buffer in[2]; /* frames of the call; or messages of a stream that lasts */
-    size_t skip[2];         /* of a large message: what passes unseen */
+    struct rt_buffer in[2]; /* frames of the call; or messages of a long-lived stream */
+    size_t skip[2];         /* of a large message: what still passes unseen */
 };
 
 struct h2 {
@@ -72,8 +72,8 @@ static void free_stream(struct h2 *h, struct stream *s)
     free(s);
 }
 
-/* BYTES are the first frames of S that go up: it gets its number, which must be larger than those of all
- * before it. Else nothing. */
+/* BYTES are the first frames of S that go up: it gets its number, which must be larger than all before
+ * it. Otherwise does nothing. */
 static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct rt_buffer *bytes)
 {
     struct rt_frame f;
@@ -286,7 +286,7 @@ static void on_reset(struct h2 *h, enum rt_proxy_dir dir, struct stream *s,
         free_stream(h, s);
 }
 
-/* Of the server: the last stream that it has seen. */
+/* From the server: the last stream that it has seen. */
 static void rename_last(struct h2 *h, char *at)
 {
     uint32_t last = rt_frame_get32(at) & 0x7fffffff, best = 0;
@@ -300,7 +300,7 @@ static void rename_last(struct h2 *h, char *at)
     rt_frame_put32(at, best);
 }
 
-/* Frames that are no part of a message: they pass, by the other side's numbers. */
+/* Frames that are not part of a message: they pass, with the other side's numbers. */
 static void on_other(struct h2 *h, enum rt_proxy_dir dir, const struct rt_frame *f,
                      struct rt_proxy_message *msg)
 {
@@ -355,7 +355,7 @@ static ptrdiff_t h2_next(void *state, enum rt_proxy_dir dir, const char *data, s
 
 /* ---- Faults ------------------------------------------------------------- */
 
-/* The sender's windows open again by what its peer will never have read. */
+/* The sender's windows open again by as much as its peer will never read. */
 static size_t h2_dropped(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
                          const char **out)
 {

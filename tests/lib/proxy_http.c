@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the fault proxy tells messages of HTTP/1.1 (without TLS): a head, and a body as long as it says. */
+/* How the fault proxy finds messages of HTTP/1.1 (without TLS): a head, and a body as long as the head says. */
 #include "proxy_framing.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #define HEAD_MOST 65536
 #define BODY_MOST (8u << 20)
 
-/* The length of the head with the empty line behind it; 0: it is not whole, -1: it is none. */
+/* The length of the head with the empty line after it; 0: it is incomplete, -1: it is not one. */
 static ptrdiff_t head_at(const char *data, size_t len)
 {
     const char *end = memmem(data, len, "\r\n\r\n", 4);
@@ -26,7 +26,7 @@ static bool begins(const char *line, const char *end, const char *name)
     return (size_t)(end - line) >= strlen(name) && strncasecmp(line, name, strlen(name)) == 0;
 }
 
-/* What Content-Length says, 0 without one; -1: the body is told another way. */
+/* What Content-Length says, 0 without one; -1: the body's length is given another way. */
 static ptrdiff_t body_of(const char *head, size_t len)
 {
     static const char length[] = "Content-Length:", coding[] = "Transfer-Encoding:";

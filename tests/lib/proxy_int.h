@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the fault proxy: its connections and what they carry. All under the proxy's mutex. */
+/* The inside of the fault proxy: its connections and what they carry. All under the proxy's mutex. */
 #ifndef RT_PROXY_INT_H
 #define RT_PROXY_INT_H
 
@@ -24,7 +24,7 @@ struct rt_unanswered { /* a request that the server has not answered yet, the ol
     uint32_t fault;         /* for its reply; 0: none */
     uint64_t channel;       /* see struct rt_proxy_message */
     bool swallow;           /* the client does not know of it */
-    char *twin;             /* to be sent once more when it is answered; NULL: not */
+    char *twin;             /* to be sent once more when answered; NULL: not */
     size_t twin_size;
 };
 
@@ -89,7 +89,7 @@ struct rt_proxy {
     enum rt_proxy_door door;
     uint32_t delay_us[2], jitter_us[2], split[2];
     bool hold[2], lose[2];
-    bool ending[2]; /* ends behind end_left more bytes */
+    bool ending[2]; /* ends after end_left more bytes */
     uint64_t end_left[2];
     enum rt_proxy_end end_how[2];
     struct rt_fault_state *faults; /* [number - 1] */
@@ -111,7 +111,7 @@ void rt_proxy_die(const char *what); /* with errno */
 void rt_conn_accept(struct rt_proxy *p);
 void rt_conn_ready(struct rt_end *end, uint32_t events); /* by epoll */
 void rt_conn_end(struct rt_conn *c, enum rt_proxy_end how);
-/* Writes what is due; the time when there is more to write, or RT_PROXY_NEVER. */
+/* Writes what is due; returns when there is more to write, or RT_PROXY_NEVER. */
 int64_t rt_conn_pump(struct rt_conn *c, int64_t now_ns);
 void rt_conn_free(struct rt_conn *c); /* ended before */
 

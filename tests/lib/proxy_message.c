@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fault proxy does to messages: finds them, counts them, lets faults have them. */
+/* What the fault proxy does to messages: finds them, counts them, applies faults to them. */
 #include "proxy_int.h"
 
 #include <assert.h>
@@ -67,7 +67,7 @@ static bool fault_matches(struct rt_proxy *p, struct rt_fault_state *f, enum rt_
     return f->seen >= nth && f->seen - nth < times;
 }
 
-/* The fault that has the message, by number; 0: none. The oldest of several, but all count it. */
+/* The number of the fault that gets the message; 0: none. The oldest of several, but all count it. */
 static uint32_t find_fault(struct rt_proxy *p, enum rt_fault_on on, const char *words)
 {
     uint32_t found = 0;
@@ -108,7 +108,7 @@ static struct rt_pipe *opposite(const struct rt_pipe *pipe)
     return &pipe->conn->pipe[pipe->dir == RT_PROXY_UP ? RT_PROXY_DOWN : RT_PROXY_UP];
 }
 
-/* Its sender gets what it would have got for it from below its protocol. */
+/* Its sender gets what the layers below its protocol would have answered. */
 static void tell_dropped(const struct message *m)
 {
     struct rt_conn *c = m->pipe->conn;
@@ -193,7 +193,7 @@ static struct rt_unanswered *add_unanswered(struct rt_conn *c, const struct rt_p
     return u;
 }
 
-/* The oldest of the channel, by what points to it; to NULL: none. */
+/* What points to the oldest of the channel; it points to NULL: none. */
 static struct rt_unanswered **oldest_of(struct rt_conn *c, uint64_t channel)
 {
     struct rt_unanswered **at = &c->oldest;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the fault proxy tells commands of MariaDB's and MySQL's protocol (without TLS and compression). */
+/* How the fault proxy finds commands in MariaDB's and MySQL's protocol (without TLS and compression). */
 #include "proxy_framing.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static uint32_t get(const uint8_t *at, size_t n)
     return value;
 }
 
-/* The packet at *AT of DATA, which moves behind it; false: it is not whole. */
+/* The packet at *AT of DATA; *AT moves past it; false: it is incomplete. */
 static bool packet_at(const char *data, size_t len, size_t *at, struct packet *p)
 {
     if (len - *at < HEAD)
@@ -67,7 +67,7 @@ static void copy_words(char *out, const char *from, size_t n)
     out[used] = '\0';
 }
 
-/* One word with a blank behind it, unless it is there. */
+/* Adds one word followed by a blank, unless it is there already. */
 static void add_word(char *out, const char *word, size_t n)
 {
     char what[80];
@@ -100,7 +100,7 @@ static void xa_words(char *out, const char *at, const char *end)
     add_word(out, at, (size_t)((blank != NULL ? blank : end) - at));
 }
 
-/* Of each statement its first word, of those with a name that, of XA two. */
+/* Of each statement its first word; its name, if it has one; of XA two words. */
 static void query_words(char *out, const char *text, size_t n)
 {
     for (const char *at = text, *all = text + n, *end; at < all; at = end + 1) {
@@ -168,7 +168,7 @@ static size_t skip_length(const uint8_t *at)
     return *at < 0xfb ? 1 : *at == 0xfc ? 3 : *at == 0xfd ? 4 : 9;
 }
 
-/* Of an OK: whether another result follows. */
+/* Whether another result follows an OK. */
 static bool ok_has_more(const struct packet *p)
 {
     const uint8_t *at = p->at + 1;
@@ -186,7 +186,7 @@ static bool skip_packets(const char *data, size_t len, size_t *at, size_t n)
     return whole;
 }
 
-/* The rows behind their definitions. False: they are not whole. */
+/* Skips the rows after their definitions. False: they are incomplete. */
 static bool skip_rows(const struct mysql_state *st, const char *data, size_t len, size_t *at,
                       bool *more)
 {
@@ -200,7 +200,7 @@ static bool skip_rows(const struct mysql_state *st, const char *data, size_t len
     return true;
 }
 
-/* What follows the head of the answer to a PREPARE: as many packets as it says. */
+/* Skips what follows the head of the answer to a PREPARE: as many packets as it says. */
 static bool skip_prepared(struct mysql_state *st, const char *data, size_t len, size_t *at,
                           const struct packet *head)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the fault proxy tells flights of PostgreSQL's protocol (version 3, without TLS). */
+/* How the fault proxy finds flights in PostgreSQL's protocol (version 3, without TLS). */
 #include "proxy_framing.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static uint32_t get32(const char *at)
     return (uint32_t)u[0] << 24 | (uint32_t)u[1] << 16 | (uint32_t)u[2] << 8 | u[3];
 }
 
-/* The size of the message that begins at DATA; 0: it is not whole, -1: it is none. */
+/* The size of the message that begins at DATA; 0: it is incomplete, -1: it is not one. */
 static ptrdiff_t message_at(const char *data, size_t len)
 {
     if (len < HEAD)
@@ -33,7 +33,7 @@ static ptrdiff_t message_at(const char *data, size_t len)
     return size + 1 <= len ? (ptrdiff_t)size + 1 : 0;
 }
 
-/* One word with a blank behind it, unless it is there. */
+/* Adds one word followed by a blank, unless it is there already. */
 static void add_word(struct rt_proxy_message *msg, const char *word, size_t n)
 {
     char what[80];
@@ -45,7 +45,7 @@ static void add_word(struct rt_proxy_message *msg, const char *word, size_t n)
         snprintf(msg->words + used, sizeof(msg->words) - used, "%s", what);
 }
 
-/* Bind and Parse by the statement's name, what has none by its beginning. */
+/* Bind and Parse by the statement's name; a statement without one by its beginning. */
 static void tell_words(const char *at, size_t size, struct rt_proxy_message *msg)
 {
     static const char prepare[] = "PREPARE TRANSACTION";
@@ -113,7 +113,8 @@ static bool ends_reply(const char *at)
     return at[0] == 'Z' || (code != AUTH_OK && code != AUTH_SASL_FINAL);
 }
 
-/* An answer to a flight is all up to "ready for the next", with what is told meanwhile; a notification beside it is a push. */
+/* The answer to a flight is everything up to "ready for the next", with what is told meanwhile; a notification
+ * outside it is a push. */
 static ptrdiff_t next_down(struct postgres_state *st, const char *data, size_t len,
                            struct rt_proxy_message *msg)
 {
@@ -128,7 +129,7 @@ static ptrdiff_t next_down(struct postgres_state *st, const char *data, size_t l
             return n;
         char letter = data[at];
         if (at == 0 && letter == 'A') {
-            size_t first = strnlen(data + HEAD + 4, (size_t)n - HEAD - 4); /* behind who said it */
+            size_t first = strnlen(data + HEAD + 4, (size_t)n - HEAD - 4); /* after who sent it */
             msg->kind = RT_MESSAGE_PUSH;
             add_word(msg, data + HEAD + 4, first);
             if (HEAD + 4 + first + 1 < (size_t)n)

@@ -29,7 +29,7 @@ const struct rt_proxy_framing rt_proxy_raw = {.name = "raw", .next = raw_next};
 /* A message is complete when nothing is left to come: one at first, each array adds its
  * elements, each element is one less. So no stack is needed. */
 struct scanner {
-    size_t at; /* begin of the element that is not complete yet */
+    size_t at; /* where the element not yet complete begins */
     long long left;
 };
 
@@ -43,7 +43,7 @@ static bool one_of(char c, const char *set)
     return c != '\0' && strchr(set, c) != NULL;
 }
 
-/* Reads the number behind the type byte at LINE; false: no number. */
+/* Reads the number after the type byte at LINE; false: no number. */
 static bool line_number(const char *line, const char *end, long long *out)
 {
     bool minus = line + 1 < end && line[1] == '-';
@@ -129,8 +129,8 @@ static void add_word(struct words *w, const char *word, size_t len)
     w->out[w->len] = '\0';
 }
 
-/* Of a complete message: its strings as they are, other elements with their type byte; arrays by
- * what is in them. Returns how many elements that were. */
+/* The words of a complete message: its strings as they are, other elements with their type byte; arrays
+ * by what is in them. Returns how many elements there were. */
 static size_t take_words(const char *data, size_t len, char *out)
 {
     struct words w = {.out = out};
@@ -183,7 +183,7 @@ static void tell_request(struct resp_state *st, const char *data, size_t len,
     if (!is_subscription(msg->words))
         return;
     (void)line_number(data, memchr(data, '\r', len), &n); /* was scanned: is there */
-    /* "Unsubscribe from all" has as many as there were: one counts, more pass for pushes. */
+    /* "Unsubscribe from all" is confirmed as often as there were channels: one counts, more pass as pushes. */
     msg->confirmations = n > 2 ? (uint32_t)n - 1 : 1;
     st->subscribed = true;
 }

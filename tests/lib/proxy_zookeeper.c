@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the fault proxy tells messages of ZooKeeper's protocol (without TLS). */
+/* How the fault proxy finds messages in ZooKeeper's protocol (without TLS). */
 #include "proxy_framing.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const char *call_name(int32_t call)
     return "call";
 }
 
-/* The text at AT, its size before it, as far as there is one. */
+/* Adds the text at AT, preceded by its size, as far as there is one. */
 static void add_text(char *out, size_t room, const char *at, size_t left)
 {
     size_t n = left >= 4 ? get(at) : 0;
@@ -55,7 +55,7 @@ static void read_up(struct rt_proxy_message *msg, const char *body, size_t size)
 {
     int32_t xid = (int32_t)get(body), call = (int32_t)get(body + 4);
     if (xid < 0)
-        return; /* who we are, watches set anew */
+        return; /* authentication, watches set anew */
     msg->kind = RT_MESSAGE_REQUEST;
     snprintf(msg->words, sizeof(msg->words), "%s", call_name(call));
     if (call == 14)

@@ -50,7 +50,7 @@ static void write_config(struct rt_rabbitmq *r)
     fclose(f);
 }
 
-/* What RabbitMQ and its commands are told by the environment; the program follows. */
+/* What RabbitMQ and its commands are told through the environment; the program follows. */
 static void environment(struct rt_rabbitmq *r, struct rt_server *s)
 {
     const char *dir = r->server.dir;

@@ -9,7 +9,7 @@
 
 struct rt_rabbitmq_options { /* all zero: plain */
     bool tls;                /* its port speaks TLS only, with certificates of r->certs */
-    unsigned message_max;    /* bytes of a message; 0: as it comes */
+    unsigned message_max;    /* bytes of a message; 0: the default */
 };
 
 struct rt_rabbitmq {

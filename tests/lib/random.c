@@ -51,7 +51,7 @@ static int64_t add(struct making *m, const struct rt_record *like, uint8_t kind,
     if (kind != RT_RELEASE && chance(m, 50))
         r->deadline = r->t_ret + rt_random_below(m->rnd, 8);
     if (r->deadline > 3 && like->mode == ROTA_EXCLUSIVE)
-        r->deadline -= 2; /* late answers; the shared ones are checked less exactly then */
+        r->deadline -= 2; /* late answers; shared ones are then checked less exactly */
     if (kind == RT_RELEASE && chance(m, 15)) {
         r->result = RT_INFO;
         r->t_ret = INT64_MAX;

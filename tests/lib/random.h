@@ -25,9 +25,9 @@ enum rt_random_model {
 size_t rt_random_history(struct rt_random *rnd, enum rt_random_model model, struct rt_record *out,
                          size_t max);
 
-/* HOLDS holds of one lock, one after the other, that nothing contradicts; of each (i) the enqueue,
- * acquire, renewal and release at 4i to 4i+3, with gaps between all of them: whatever is moved into
- * another hold is a contradiction. Fences grow by 2. Times in steps of 10, hold i begins at 100 * (i + 1). */
+/* HOLDS holds of one lock, one after the other, that nothing contradicts; for each (i) the enqueue, acquire,
+ * renewal and release are at 4i to 4i+3, with gaps between all of them: whatever is moved into another hold
+ * is a contradiction. Fences grow by 2. Times are in steps of 10; hold i begins at 100 * (i + 1). */
 void rt_random_legal(struct rt_random *rnd, uint8_t mode, struct rt_record *out, size_t holds);
 
 #endif

@@ -9,7 +9,7 @@ enum rt_record_result rt_recorded_result(int err)
     return err == ROTA_UNKNOWN ? RT_INFO : RT_FAIL;
 }
 
-/* Counted from before the look, as what it said was true then. */
+/* Counted from before the look, because what it said was true then. */
 static int64_t promised(const struct rota_lock *lock)
 {
     int64_t now = rt_history_now();

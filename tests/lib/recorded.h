@@ -22,7 +22,7 @@ struct rt_held {
     struct rt_record like; /* what all records of this hold have in common */
 };
 
-/* As their namesakes of rota.h. */
+/* Like their namesakes in rota.h. */
 int rt_recorded_acquire(const struct rt_actor *actor, const char *name, const struct rota_ask *ask,
                         struct rt_held *out);
 int rt_recorded_release(const struct rt_actor *actor, struct rt_held *held);

@@ -35,10 +35,10 @@ static void start_node(struct rt_redis_sentinels *s, int i, const struct rt_redi
         rt_redis_must(&s->node[i], "REPLICAOF 127.0.0.1 %d", (int)s->node[0].announce_port);
 }
 
-/* Sentinel's own periods are for networks of people: shortened by its command for tests. Not too much:
- * a replica is promoted only if its INFO is younger than five ping periods, and INFO is asked for
- * once a second while the primary is down; and four publish periods are what the others give
- * a promoted replica to be announced, before they make it a replica again. */
+/* Sentinel's own periods are for real networks: shortened here by its command for tests. Not too much:
+ * a replica is promoted only if its INFO is younger than five ping periods, and INFO is asked for once
+ * a second while the primary is down; and four publish periods are what the others give a promoted
+ * replica to be announced, before they make it a replica again. */
 static void hurry(struct rt_redis *sentinel)
 {
     static const char *const periods[][2] = {
@@ -55,18 +55,18 @@ static void hurry(struct rt_redis *sentinel)
         rt_redis_must(sentinel, "SENTINEL DEBUG %s %s", periods[i][0], periods[i][1]);
 }
 
-static void start_sentinel(struct rt_redis_sentinels *s, int i)
+static void start_sentinel(struct rt_redis_sentinels *s, int i, bool patient)
 {
     char extra[600];
     struct rt_redis_options o = {.extra = extra};
     struct rt_redis *sentinel = &s->sentinel[i];
     int len = snprintf(extra, sizeof(extra),
                        "sentinel monitor %s 127.0.0.1 %u 2\n"
-                       "sentinel down-after-milliseconds %s 500\n"
+                       "sentinel down-after-milliseconds %s %d\n"
                        "sentinel failover-timeout %s 1500\n"
                        "sentinel parallel-syncs %s 2\n",
                        RT_SENTINEL_NAME, (unsigned)s->node[0].announce_port, RT_SENTINEL_NAME,
-                       RT_SENTINEL_NAME, RT_SENTINEL_NAME);
+                       patient ? 15000 : 500, RT_SENTINEL_NAME, RT_SENTINEL_NAME);
 
     if (s->node[0].password[0] != '\0')
         snprintf(extra + len, sizeof(extra) - (size_t)len, "sentinel auth-pass %s %s\n",
@@ -87,7 +87,7 @@ struct rt_redis_sentinels *rt_redis_sentinels_new(const struct rt_redis_options 
     for (int i = 0; i < NODES; i++)
         start_node(s, i, opts, proxied, seed);
     for (int i = 0; i < NODES; i++)
-        start_sentinel(s, i);
+        start_sentinel(s, i, opts != NULL && opts->patient);
     if (rt_redis_sentinels_settle(s, READY_WITHIN_MS) != 0)
         die("not ready in time");
     return s;
@@ -189,7 +189,7 @@ static size_t known_to(struct rt_redis_sentinels *s, int i, bool replicas)
 
 struct wanted {
     struct rt_redis_sentinels *s;
-    int barred; /* a primary that will not do; -1: any does */
+    int barred; /* a primary that will not do; -1: any will */
     int found;
 };
 
@@ -201,7 +201,7 @@ static bool has_primary(void *arg)
     return w->found >= 0 && w->found != w->barred;
 }
 
-/* No failover runs, and all that run know each other to be well. */
+/* No failover is running, and all running nodes know that the others are well. */
 static bool is_settled(void *arg)
 {
     struct wanted *w = arg;

@@ -107,8 +107,8 @@ static void write_cluster(FILE *f, struct rt_redis *node, const struct rt_redis_
 {
     if (o->cluster) {
         node->bus_port = rt_port_reserve(&node->bus_anchor);
-        fprintf(f, "cluster-enabled yes\ncluster-node-timeout 2000\ncluster-port %u\n",
-                (unsigned)node->bus_port);
+        fprintf(f, "cluster-enabled yes\ncluster-node-timeout %d\ncluster-port %u\n",
+                o->patient ? 15000 : 2000, (unsigned)node->bus_port);
     }
     if (o->announce_port != 0)
         fprintf(f,
@@ -211,8 +211,8 @@ void rt_redis_recertify(struct rt_redis *node, const char *cert, const char *key
 
 /* ---- Commands ----------------------------------------------------------- */
 
-/* This hiredis writes without MSG_NOSIGNAL. The signal is kept from this thread only, and back to
- * what it was behind it: whether the library raises one is for the tests to see. */
+/* This hiredis writes without MSG_NOSIGNAL. The signal is blocked for this thread only, and then
+ * restored: whether the library raises one is for the tests to see. */
 static redisReply *quiet_command(redisContext *c, const char *format, va_list ap)
 {
     const struct timespec at_once = {0};
@@ -230,7 +230,7 @@ static redisReply *quiet_command(redisContext *c, const char *format, va_list ap
     return r;
 }
 
-/* Nothing is said on it unasked: readable is closed (a failover ends all clients, ours too). */
+/* Nothing is sent on it unasked: if it is readable, it is closed (a failover ends all clients, ours too). */
 static bool is_alive(const redisContext *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};

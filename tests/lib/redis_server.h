@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real Redis for tests: one node, a primary with replicas and sentinels, a cluster, five for Redlock.
  *
- * As servers.h: for the main thread, gone with the test, aborts when something cannot be had. Every
- * node has a unix socket in its folder too, by which rt_redis_do commands it whatever its port speaks. */
+ * As servers.h: for the main thread, gone with the test, aborts when something is unavailable. Every node
+ * also has a unix socket in its folder, over which rt_redis_do commands it, whatever its port speaks. */
 #ifndef RT_REDIS_SERVER_H
 #define RT_REDIS_SERVER_H
 
@@ -32,7 +32,7 @@ enum rt_redis_keep { RT_REDIS_FORGETS, RT_REDIS_ALWAYS, RT_REDIS_EVERYSEC }; /* 
 struct rt_redis_options { /* all zero: keeps nothing, no password */
     enum rt_redis_keep keep;
     const char *password; /* of the default user */
-    const char *user;     /* one more user, who may do only what user_rules say */
+    const char *user;     /* one more user, who may only do what user_rules say */
     const char *user_password;
     const char *user_rules; /* NULL: RT_REDIS_RULES. The default user then has a password too ... */
     const char *default_rules; /* ... or has these and none, and rt_redis_do is the user admin */
@@ -41,7 +41,8 @@ struct rt_redis_options { /* all zero: keeps nothing, no password */
     const char *cert, *key;    /* other than certs.server_*; see rt_redis_recertify */
     const char *maxmemory, *policy;
     bool cluster;
-    uint16_t announce_port; /* what others are told: a proxy before it; 0: its own */
+    bool patient;           /* a cluster, Sentinels: nobody is dead within 15 s */
+    uint16_t announce_port; /* what others are told: a proxy in front; 0: its own */
     const char *extra;      /* more lines of redis.conf */
 };
 
@@ -59,7 +60,7 @@ struct rt_redis {
     redisContext *admin;
 };
 
-/* Not started: for those who need the port first. OPTS may be NULL; copied. */
+/* Does not start it: for callers that need the port first. OPTS may be NULL; copied. */
 void rt_redis_init(struct rt_redis *node, const struct rt_redis_options *opts);
 void rt_redis_run(struct rt_redis *node); /* starts it, waits until it answers and has loaded */
 void rt_redis_start(struct rt_redis *node, const struct rt_redis_options *opts); /* both */
@@ -69,12 +70,12 @@ void rt_redis_kill(struct rt_redis *node);
 /* Serves with another certificate from now on, e.g. certs.expired_*. */
 void rt_redis_recertify(struct rt_redis *node, const char *cert, const char *key);
 
-/* Runs one command (hiredis' formats) by the node's unix socket. The reply is the caller's; NULL: the
+/* Runs one command (hiredis' formats) over the node's unix socket. The reply is the caller's; NULL: the
  * connection failed. */
 redisReply *rt_redis_do(struct rt_redis *node, const char *format, ...);
-/* The same for its effect: ends the test unless the reply is no error. */
+/* The same for its effect: ends the test if the reply is an error. */
 void rt_redis_must(struct rt_redis *node, const char *format, ...);
-/* The same, when an integer or a string of digits is the reply; else ends the test. */
+/* The same, if the reply is an integer or a string of digits; else ends the test. */
 long long rt_redis_integer(struct rt_redis *node, const char *format, ...);
 /* A field of INFO ("used_cpu_user"); "" if there is none. In a static buffer. */
 const char *rt_redis_info(struct rt_redis *node, const char *section, const char *field);
@@ -82,7 +83,8 @@ const char *rt_redis_info(struct rt_redis *node, const char *section, const char
 redisReply *rt_redis_say(uint16_t port, const char *format, ...);
 
 /* What Rota opens: redis://127.0.0.1:port/, or with tls rediss://localhost:port/?ca=...; with
- * password_file if there is one. PORT: another than the node's own (a proxy); 0: its own. The caller's to free. */
+ * password_file if there is one. PORT: one other than the node's own (a proxy); 0: its own. The caller's to
+ * free. */
 char *rt_redis_url(const struct rt_redis *node, uint16_t port);
 char *rt_redis_unix_url(const struct rt_redis *node, const char *path); /* NULL: its own */
 
@@ -93,17 +95,17 @@ char *rt_redis_unix_url(const struct rt_redis *node, const char *path); /* NULL:
 struct rt_redis_sentinels {
     struct rt_redis node[3]; /* [0] is the primary at first */
     struct rt_redis sentinel[3];
-    /* before node[i], or NULL; all go through it: clients, replicas, sentinels */
+    /* in front of node[i], or NULL; all go through it: clients, replicas, sentinels */
     struct rt_proxy *proxy[3];
 };
 
-/* PROXIED: a proxy before every node. Ready: replicas in step, sentinels know each other. */
+/* PROXIED: with a proxy in front of every node. Ready: replicas in step, sentinels know each other. */
 struct rt_redis_sentinels *rt_redis_sentinels_new(const struct rt_redis_options *opts, bool proxied,
                                                   uint64_t seed);
 void rt_redis_sentinels_free(struct rt_redis_sentinels *s);
-/* Waits until all sentinels name the same node and it says it is master; which one; -1: not in time. */
+/* Waits until all sentinels name the same node and it says it is master; returns which one; -1: not in time. */
 int rt_redis_sentinels_primary(struct rt_redis_sentinels *s, unsigned limit_ms);
-/* Waits until moreover all other running nodes are its replicas, in step: ready for the next failover. */
+/* Also waits until all other running nodes are its replicas, in step: ready for the next failover. */
 int rt_redis_sentinels_settle(struct rt_redis_sentinels *s, unsigned limit_ms);
 /* SENTINEL FAILOVER, and waits for the new primary. */
 int rt_redis_sentinels_failover(struct rt_redis_sentinels *s, unsigned limit_ms);
@@ -133,7 +135,7 @@ char *rt_redis_redlock_url(const struct rt_redis_redlock *r, const char *params)
 
 struct rt_redis_cluster {
     struct rt_redis node[6];   /* 0 to 2 have the slots at first, i + 3 is the replica of i */
-    struct rt_proxy *proxy[6]; /* before node[i], or NULL; clients are told its port */
+    struct rt_proxy *proxy[6]; /* in front of node[i], or NULL; clients are told its port */
     char id[6][41];
 };
 
@@ -141,7 +143,7 @@ struct rt_redis_cluster *rt_redis_cluster_new(const struct rt_redis_options *opt
                                               uint64_t seed);
 void rt_redis_cluster_free(struct rt_redis_cluster *c);
 unsigned rt_redis_cluster_slot(struct rt_redis_cluster *c, const char *key);
-/* Who serves the slot, as node BY sees it; -1: nobody. */
+/* Which node serves the slot, as node BY sees it; -1: none. */
 int rt_redis_cluster_owner(struct rt_redis_cluster *c, int by, unsigned slot);
 /* Moves the slot with its keys to node TO, a primary, while clients work. In three steps, for tests
  * that look in between: announced, keys moved (how many), decided. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client is tried, and what it says is looked at as its user would. */
+/* Tries a client, and looks at what it says as its user would. */
 #include "lib/refusal.h"
 
 #include "lib/history.h"

@@ -12,14 +12,14 @@ struct refusal {
     char text[512];
 };
 
-/* ERR and what was said, at SINCE (rt_history_now). */
+/* Notes ERR and what was said, at SINCE (rt_history_now). */
 void refusal_note(struct refusal *r, int err, const char *text, int64_t since);
 
-/* Opens a client, and takes and gives back a lock, with CALL_MS for each: the first error of it. */
+/* Opens a client, and takes and gives back a lock, with CALL_MS for each: returns the first error. */
 struct refusal refusal_of(const char *url, uint32_t call_ms);
 
-/* It is ERR, in one line that a person understands: with each of WORDS (by "|", any case; NULL: none)
- * and with none of SECRETS (ends with NULL). Printed. */
+/* Asserts that it is ERR, in one line that a person understands: with each of WORDS (separated by "|",
+ * any case; NULL: none) and with none of SECRETS (ends with NULL). Printed. */
 void refusal_assert(const struct refusal *r, int err, const char *words,
                     const char *const *secrets);
 

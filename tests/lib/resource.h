@@ -3,9 +3,9 @@
  *
  * Reading and writing are two steps on purpose: without a lock between them updates get
  * lost. A write is accepted iff its fence is at least the highest seen; every write,
- * accepted or not, goes to the log in the order the resource decided on it. The log is all
- * there is: counter and highest fence are those of its last entry, so that a writer killed
- * at any instruction leaves either nothing or a whole entry. */
+ * accepted or not, goes to the log in the order in which the resource decided on it. The log is all
+ * there is: counter and highest fence are those of its last entry, so that a writer killed at any
+ * instruction leaves either nothing or a whole entry. */
 #ifndef RT_RESOURCE_H
 #define RT_RESOURCE_H
 

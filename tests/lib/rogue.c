@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server that is none: one thread, one poll over all its connections. */
+/* A server that is not one: one thread, one poll over all its connections. */
 #include "rogue.h"
 
 #include "random.h"
@@ -20,7 +20,7 @@
 
 struct talk { /* of one connection */
     bool begun;
-    size_t sent; /* of what floods, this time */
+    size_t sent; /* of the flood, this time */
 };
 
 struct rogue {
@@ -48,7 +48,7 @@ static void say(int fd, const void *bytes, size_t n)
         (void)send(fd, bytes, n, MSG_NOSIGNAL);
 }
 
-/* As much as there is room for; a frame is not broken off. */
+/* Sends as much as there is room for; never cuts a frame short. */
 static void flood(const struct rogue *r, struct pollfd *at, struct talk *talk)
 {
     const char *bytes = r->opts.then;
@@ -59,7 +59,7 @@ static void flood(const struct rogue *r, struct pollfd *at, struct talk *talk)
         talk->sent = (talk->sent + (size_t)n) % r->opts.then_size;
 }
 
-/* False: it is to be closed. */
+/* False: the connection is to be closed. */
 static bool answer(struct rogue *r, nfds_t i, const char *got, size_t len)
 {
     const struct rogue_options *o = &r->opts;

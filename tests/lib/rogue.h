@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server that is none: answers garbage, closes at once, never answers, never ends. */
+/* A server that is not one: answers garbage, closes at once, never answers, never ends. */
 #ifndef RT_ROGUE_H
 #define RT_ROGUE_H
 
@@ -9,7 +9,7 @@
 
 enum rogue_way {
     ROGUE_SAYS,     /* the same to whatever comes */
-    ROGUE_TALKS,    /* that to the first that comes on a connection, `then` to all that follows */
+    ROGUE_TALKS,    /* that to the first thing on a connection, `then` to all that follows */
     ROGUE_FLOODS,   /* that to the first, then `then` for ever, as fast as it is read */
     ROGUE_HANGS_UP, /* that to the first, and closes */
     ROGUE_ECHOES,   /* what it is sent */
@@ -24,12 +24,13 @@ struct rogue_options {
     const void *first, *then; /* not copied; NULL: nothing */
     size_t first_size, then_size;
     uint64_t seed;
-    /* Answers what was GOT, BEGINS: as the first on its connection; how many bytes of OUT. On the server's thread. */
+    /* Answers what was GOT, BEGINS: as the first thing on its connection; returns how many bytes of OUT. Runs on the
+     * server's thread. */
     size_t (*play)(void *arg, bool begins, const void *got, size_t n, void *out, size_t room);
     void *arg;
 };
 
-/* What is no Redis: mute, noise, other protocols, answers that make no sense. */
+/* What is not Redis: mute, noise, other protocols, answers that make no sense. */
 #define ROGUE_NO_REDIS 13
 extern const struct rogue_options rogue_no_redis[ROGUE_NO_REDIS];
 

@@ -15,7 +15,7 @@ static bool runs_out(void)
     return scarce.fail_at != 0 && (scarce.after ? n >= scarce.fail_at : n == scarce.fail_at);
 }
 
-/* Its own blocks may be freed behind its end, and those from before it inside: no head of ours in them. */
+/* Its own blocks may be freed after its end, and earlier ones during it: so blocks have no header of ours. */
 static void *counted(void *p, bool fresh, size_t before)
 {
     scarce.live += p != NULL && fresh;

@@ -9,7 +9,7 @@
 struct scarce {
     _Atomic long asked, live; /* allocations asked for, blocks not freed: the test resets them */
     _Atomic size_t bytes;     /* in those blocks, as the system rounds them */
-    _Atomic long fail_at;     /* the so many-th fails; 0: none */
+    _Atomic long fail_at;     /* the one that fails; 0: none */
     _Atomic bool after;       /* and all that follow it */
 };
 

@@ -2,8 +2,8 @@
 /* Servers for tests: child processes that never outlive the test, on ports and folders of their own.
  *
  * Each is in a process group of its own and dies (SIGKILL) with the thread that started it: start
- * servers from the main thread. What cannot be had aborts the test, with the end of the server's
- * log. Not for use from several threads at once. */
+ * servers from the main thread. If something is unavailable, the test aborts with the end of the
+ * server's log. Not for use from several threads at once. */
 #ifndef RT_SERVERS_H
 #define RT_SERVERS_H
 
@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A free port of 127.0.0.1 that stays ours: *ANCHOR is bound to it without listening, so that
- * nobody is given it, but a server that sets SO_REUSEADDR can listen there. */
+/* A free port of 127.0.0.1 that stays ours: *ANCHOR is bound to it without listening, so that nobody
+ * else is given it, but a server that sets SO_REUSEADDR can listen there. */
 uint16_t rt_port_reserve(int *anchor);
 
 #define RT_SERVER_ARGS_MAX 96
@@ -47,8 +47,8 @@ void rt_server_term(struct rt_server *s); /* SIGTERM, waits for its orderly end 
 void rt_server_stop(struct rt_server *s); /* SIGSTOP, and waits until it stands still */
 void rt_server_cont(struct rt_server *s);
 
-/* Waits until READY says true, asked again and again. Ends the test if the server ends before, or
- * after LIMIT_MS. */
+/* Asks READY again and again until it says true. Ends the test if the server ends first,
+ * or after LIMIT_MS. */
 typedef bool rt_server_ready_fn(struct rt_server *s, void *arg);
 void rt_server_await(struct rt_server *s, rt_server_ready_fn *ready, void *arg, unsigned limit_ms);
 /* For READY: its port accepts connections. */

@@ -13,7 +13,7 @@ void rt_starved_init(struct rt_starved *s, int64_t pulse_ns, int64_t least_ns, u
     pthread_mutex_init(&s->mutex, NULL);
 }
 
-/* What goes on since the last pulse; noted again, it is the same gap. */
+/* The gap that has lasted since the last pulse; noted again, it is the same gap. */
 static void note(struct rt_starved *s, int64_t now)
 {
     uint32_t last = (s->count + RT_STARVED_GAPS - 1) % RT_STARVED_GAPS;

@@ -70,7 +70,7 @@ static void on_done(struct rt_up *up, struct rt_op *op)
     u->done++;
     if (op->err != 0)
         snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
-    /* At once: what a beat's answer behind this one counts must fit. */
+    /* At once: what a beat's answer right after this one counts must agree. */
     bool joined = op->err == 0 && (op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL);
     for (size_t i = 0; joined && i < op->join.n; i++)
         if (!(op->join.joins[i].flags & RT_JOIN_DURABLE))

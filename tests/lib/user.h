@@ -8,7 +8,7 @@
 
 #define USER_TOLD_MAX 256
 #define USER_HELD_MAX 512
-#define USER_LIMIT_MS 20000 /* nothing takes so long unless it hangs */
+#define USER_LIMIT_MS 20000 /* nothing takes this long unless it hangs */
 
 struct told {
     enum rt_event_kind kind;

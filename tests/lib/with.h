@@ -3,11 +3,11 @@
 #ifndef RT_WITH_H
 #define RT_WITH_H
 
-/* From now on SIGTERM, SIGINT and SIGHUP go to the command, once it runs, and we end behind it, in order. */
+/* From now on SIGTERM, SIGINT and SIGHUP go to the command, once it runs, and we end after it, in good order. */
 void rt_with_pass_signals(void);
 
 /* Runs COMMAND (NULL-terminated) with URL for each @URL@ in it; returns its exit code, 128 + n if signal n ended it. It does
- * not outlive us. COMMAND's words are not the same afterwards. */
+ * not outlive us. COMMAND's words are changed. */
 int rt_with_run(const char *url, char **command);
 
 #endif

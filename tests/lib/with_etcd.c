@@ -14,7 +14,7 @@
 static struct rt_etcds etcds;
 static char *url;
 
-/* With "user": one who may only touch names with a prefix; with "tls" certificates on both sides, too. */
+/* With "user": a user who may only touch names with a prefix; with "tls": certificates on both sides, too. */
 static bool start(const char *topology)
 {
     static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command on a MariaDB of its own: with-mysql one|unix|tls|limited|replicated -- COMMAND ... @URL@ ...; --query dialect=NAME goes behind the URL */
+/* Runs a command on a MariaDB of its own: with-mysql one|unix|tls|limited|replicated -- COMMAND ... @URL@ ...;
+ * --query dialect=NAME is appended to the URL */
 #include "engine/sql/driver.h"
 #include "lib/with.h"
 #include "mysql_server.h"
@@ -14,7 +15,7 @@
 static struct rt_mariadb server, replica;
 static char *url;
 
-/* limited: an account that may only read and write the tables; tls: that, with certificates on both sides. */
+/* limited: an account that may only read and write the tables; tls: the same, with certificates on both sides. */
 static bool start(const char *topology)
 {
     static const char *const known[] = {"one", "unix", "tls", "limited", "replicated"};
@@ -29,7 +30,7 @@ static bool start(const char *topology)
     if (opts.tls || strcmp(topology, "limited") == 0)
         opts.ddl = rt_mysql_driver.ddl;
     setenv("MYSQL_PWD", RT_MARIADB_PASSWORD,
-           1); /* for whoever does not read the file that the URL names */
+           1); /* for those that do not read the file named in the URL */
     rt_mariadb_start(&server, &opts);
     if (opts.log)
         rt_mariadb_start(&replica, &(struct rt_mariadb_options){.primary = &server});

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a command on a PostgreSQL of its own: with-postgres one|unix|tls|limited|durable|two-phase -- COMMAND ... @URL@ ...;
- * --query dialect=NAME goes behind the URL */
+ * --query dialect=NAME is appended to the URL */
 #include "engine/sql/driver.h"
 #include "lib/with.h"
 #include "postgres_server.h"
@@ -15,7 +15,8 @@
 static struct rt_pg server;
 static char *url;
 
-/* "limited": a user with a password and no right but to use the tables; "tls" is that with certificates on both sides. */
+/* "limited": a user with a password and no right except to use the tables; "tls" is the same with certificates on
+ * both sides. */
 static bool start(const char *topology)
 {
     static const struct {

@@ -18,7 +18,7 @@
 static struct {
     const char *topology;
     const char *rules;
-    const char *query; /* goes behind the URL */
+    const char *query; /* is appended to the URL */
     uint32_t delay_us; /* 0: no proxy */
     uint64_t seed;
     char **command;
@@ -78,9 +78,12 @@ static void start_unix(void)
     running.url = rt_redis_unix_url(&running.node, running.proxy != NULL ? path : NULL);
 }
 
+/* Nobody dies here, and a busy machine must not make a primary look dead. */
+static const struct rt_redis_options patient = {.patient = true};
+
 static void start_sentinels(void)
 {
-    running.sentinels = rt_redis_sentinels_new(NULL, args.delay_us > 0, args.seed);
+    running.sentinels = rt_redis_sentinels_new(&patient, args.delay_us > 0, args.seed);
     for (int i = 0; i < 3 && args.delay_us > 0; i++)
         rt_proxy_chaos(running.sentinels->proxy[i], args.delay_us);
     running.url = rt_redis_sentinels_url(running.sentinels);
@@ -88,7 +91,7 @@ static void start_sentinels(void)
 
 static void start_cluster(void)
 {
-    running.cluster = rt_redis_cluster_new(NULL, args.delay_us > 0, args.seed);
+    running.cluster = rt_redis_cluster_new(&patient, args.delay_us > 0, args.seed);
     for (int i = 0; i < 6 && args.delay_us > 0; i++)
         rt_proxy_chaos(running.cluster->proxy[i], args.delay_us);
     running.url = rt_redis_cluster_url(running.cluster);

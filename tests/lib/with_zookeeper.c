@@ -14,7 +14,7 @@
 static struct rt_zks servers;
 static char *url;
 
-/* digest: a user by whom all is made; tls: certificates on both sides. */
+/* digest: a user who makes everything; tls: certificates on both sides. */
 static bool start(const char *topology)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real ZooKeeper for tests: one server or several, plain or with TLS, with short ticks and a small heap.
  *
- * As servers.h: for the main thread, gone with the test, aborts when something cannot be had. Servers are killed, stopped and
- * started again by rt_server_* on node[i].server; rt_zks_run starts one again and waits for it. */
+ * As servers.h: for the main thread, gone with the test, aborts when something is unavailable. Servers are killed,
+ * stopped and started again by rt_server_* on node[i].server; rt_zks_run starts one again and waits for it. */
 #ifndef RT_ZOOKEEPER_SERVER_H
 #define RT_ZOOKEEPER_SERVER_H
 
@@ -16,7 +16,7 @@
 struct rt_zks_options {   /* all zero: plain, everybody may do everything */
     bool tls;             /* clients' ports speak TLS only, with certificates of z->certs */
     bool tls_clients;     /* and ask the client for one */
-    bool user;            /* URLs have a user, by whom all nodes are made */
+    bool user;            /* URLs have a user, who makes all nodes */
     const char *extra[8]; /* more lines of the configuration */
     const char *java[4];  /* more arguments of Java */
 };
@@ -42,13 +42,13 @@ void rt_zks_run(struct rt_zks *z, size_t i);
 void rt_zks_say(const struct rt_zks *z, size_t i, const char *word, char *out, size_t size);
 /* What server I counts under NAME in `mntr`; 0 if it does not say. */
 long rt_zks_count(const struct rt_zks *z, size_t i, const char *name);
-/* Which leads (or is alone); -1: none within LIMIT_MS. Servers that do not run are not asked. */
+/* Which server leads (or is alone); -1: none within LIMIT_MS. Servers that do not run are not asked. */
 int rt_zks_leader(struct rt_zks *z, unsigned limit_ms);
 /* The same without asking server BUT: it is stopped. */
 int rt_zks_leader_but(struct rt_zks *z, int but, unsigned limit_ms);
 
-/* What Rota opens: zk://127.0.0.1:port,...RT_ZKS_ROOT or zks://localhost:port,... PORTS: others than the servers' own (proxies);
- * NULL: their own. The caller's to free. */
+/* What Rota opens: zk://127.0.0.1:port,...RT_ZKS_ROOT or zks://localhost:port,... PORTS: ports other than the servers'
+ * own (proxies); NULL: their own. The caller's to free. */
 char *rt_zks_url(const struct rt_zks *z, const uint16_t *ports);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How soon who has to know something must have been told. */
+/* How soon those who have to know something must have been told. */
 #include "sim/calm.h"
 
 #include "sim/world.h"
@@ -26,8 +26,8 @@ static int64_t harmed_until(const struct sim *sim)
     return kinds > until ? kinds : until;
 }
 
-/* Who heard nothing asks again: after its patience with an answer, on a new connection, or with the next beat; and a clock that
- * was set back may have to catch up first. */
+/* A client that heard nothing asks again: when its patience with an answer ends, on a new connection, or with the next
+ * beat; and a clock that was set back may have to catch up first. */
 static int64_t recovery(const struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;

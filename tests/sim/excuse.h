@@ -5,13 +5,13 @@
 
 #include "sim/sim.h"
 
-/* The server lost data or its clock jumped: what C believes is not held against it until its
- * sessions of before must be over (a deadline is at most a ttl after the last answered beat was sent). */
+/* The server lost data or its clock jumped: what C believes is not held against it until its earlier
+ * sessions must be over (a deadline is at most a ttl after the last answered beat was sent). */
 bool sim_is_excused(const struct sim *sim, const struct sim_client *c);
-/* Everybody is, from now on; JUMPED: not only until the next answered beat. */
+/* Excuses everybody from now on; JUMPED: not only until the next answered beat. */
 void sim_excuse_all(struct sim *sim, bool jumped);
 /* The engine told C that its last BEAT was done: whoever speaks to the server again must have been told
- * what that has lost. */
+ * what it has lost. */
 void sim_excuse_ends(struct sim_client *c);
 
 #endif

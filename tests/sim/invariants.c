@@ -28,7 +28,7 @@ static void check_weights(const struct sim *sim, const char *name, const struct 
         sim_violated(sim, "I1", "the engine granted %u tickets of %s at once", granted, name);
 }
 
-/* Numbers do not tell it in late worlds: places do. */
+/* In late worlds numbers do not tell this: places do. */
 static void check_places(const struct sim *sim, const char *name, const struct sim_place *places,
                          size_t n)
 {
@@ -109,7 +109,7 @@ static void check_pair(const struct sim *sim, const struct sim_job *a, const str
                      (unsigned long long)b->ask.fence, sim->lines[a->name].name);
 }
 
-/* Whoever believes to hold has a granted ticket of that kind. */
+/* Whoever believes that it holds has a granted ticket of that kind. */
 static void check_truth(const struct sim *sim, const struct sim_job *job)
 {
     const char *name = sim->lines[job->name].name;
@@ -284,7 +284,7 @@ static int64_t turn_since(const struct sim_turn *turns, uint32_t n, const struct
     return now;
 }
 
-/* I8: whose turn it is is woken, and not only by its next beat, unless something bad has happened. */
+/* I8: the one whose turn it is is woken, and not only by its next beat, unless something bad has happened. */
 static void check_turns(const struct sim *sim, struct sim_client *c)
 {
     struct sim_turn before[SIM_TURNS_MAX];
@@ -326,7 +326,7 @@ void sim_check_moment(struct sim *sim)
 static bool is_reentry(const struct sim_job *job)
 {
     if (job->set != NULL)
-        return true; /* a set has tickets of its own, but for what it re-entered when it was asked */
+        return true; /* a set has its own tickets, except what it re-entered when it was asked */
     for (const struct sim_job *o = job->client->jobs; o != NULL; o = o->next)
         if (o != job && o->name == job->name && o->ask.state == RT_ASK_HELD &&
             o->ask.fence == job->ask.fence && o->ask.owner == job->ask.owner && o->ask.owner != 0)
@@ -339,7 +339,7 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Whatever the client knows: once it must have been told that somebody waits, as the engine has it. */
+/* Whatever the client knows: judged by when it must have been told that somebody waits, as the engine has it. */
 static void check_late_pass(const struct sim_job *job)
 {
     const struct sim *sim = job->client->sim;
@@ -353,7 +353,8 @@ static void check_late_pass(const struct sim_job *job)
         t->asks_since = RT_NEVER;
         t->late_passes = 0;
     }
-    /* It asks who waits when somebody queues here; and again, when the answer did not come: that puts off BY, also later. */
+    /* It asks who waits when somebody queues here, and again when the answer did not come: that postpones BY, even
+     * later on. */
     int64_t since = later(t->waits_since, later(t->granted_at, job->asked_at));
     t->asks_since = since < t->asks_since ? since : t->asks_since;
     int64_t by = sim_wanted_by(sim, t->asks_since);
@@ -369,7 +370,7 @@ static void check_late_pass(const struct sim_job *job)
                      (long long)(sim->now - t->waits_since) / 1000, t->late_passes);
 }
 
-/* I7: while somebody waits elsewhere a tenure is passed on so often and so long, not more. */
+/* I7: while somebody waits elsewhere, a tenure is passed on only so often and for so long. */
 static void check_pass(const struct sim_job *job)
 {
     const struct sim *sim = job->client->sim;
@@ -402,7 +403,7 @@ static void check_pass(const struct sim_job *job)
                      (long long)(sim->now - t->wanted_at) / 1000);
 }
 
-/* Plain asks of one client for one name are served in the order they were asked. */
+/* Plain asks of one client for one name are served in the order in which they were asked. */
 static void check_fifo(const struct sim_job *job)
 {
     if (job->solo || is_reentry(job))
@@ -452,7 +453,7 @@ static int64_t take_leaving(struct sim_client *c, const struct rt_op *op)
     return RT_NEVER;
 }
 
-/* I4: what was not ours any more when we began to leave it was not left by us. */
+/* I4: what was no longer ours when we began to leave it was not left by us. */
 static void check_was_ours(struct sim_client *c, const struct rt_op *op)
 {
     struct sim *sim = c->sim;
@@ -480,7 +481,8 @@ void sim_check_left(struct sim_client *c, const struct rt_op *op)
                      c->index, (unsigned long long)op->leave.number, op->leave.name);
 }
 
-/* I5: what is told as lost does not stand in its line. A number that a lost server gives again is another ticket's. */
+/* I5: what is told as lost does not stand in its line. If a server that lost data gives a number again, that is
+ * another ticket's. */
 void sim_check_lost(const struct sim_client *c, const struct rt_event *event)
 {
     struct sim_place t;
@@ -502,7 +504,7 @@ static bool fences_grow(const struct sim *sim)
     return sim->kind->fences_grow == NULL || sim->kind->fences_grow(sim);
 }
 
-/* A clock that is behind what was lost gives a number again, also one that was given back since the loss. */
+/* A clock that is behind what was lost gives a number again, even one that was given back since the loss. */
 static void forget_number(struct sim_job *job)
 {
     struct sim_client *c = job->client;
@@ -542,7 +544,7 @@ void sim_check_grant(struct sim_job *job)
         sim_violated(sim, "I2", "c%u was told fence %llu of %s after %llu", job->client->index,
                      (unsigned long long)job->ask.fence, line->name,
                      (unsigned long long)line->highest_told);
-    /* Whoever was told something that is lost may have been at the resource: it counts there. */
+    /* Whoever was told something that is now lost may have been at the resource: there it counts. */
     if (job->ask.fence > line->highest_told && (!excused || fences_grow(sim)))
         line->highest_told = job->ask.fence;
 }

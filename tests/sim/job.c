@@ -73,7 +73,7 @@ static struct sim_job *job_new(struct sim_client *c, uint32_t name, bool in_set)
     }
     if (!in_set && sim_chance(r, sim->plan.try))
         ask->flags |= RT_ASK_TRY;
-    /* Replicas are not waited for in less: there it would ask for ever. */
+    /* With less time, replicas are not waited for: it would ask for ever. */
     bool vain = sim->plan.replicated && sim->plan.call_ms < 100;
     if (!in_set && !vain && (ask->flags & RT_ASK_TRY) == 0 && sim_chance(&sim->aside, sim_rejoin))
         ask->flags |= RT_ASK_REJOIN;
@@ -97,7 +97,7 @@ static void job_unlink(struct sim_job *job)
 static void job_free(struct sim_job *job)
 {
     job_unlink(job);
-    memset(&job->ask, 0xa5, sizeof(job->ask)); /* whoever still looks at it shall stumble */
+    memset(&job->ask, 0xa5, sizeof(job->ask)); /* whoever still looks at it must stumble */
     if (job->downgrading)
         job->over = true;
     else
@@ -241,7 +241,7 @@ static bool act_cancel(struct sim_client *c)
     return true;
 }
 
-/* Holds by re-entry while it waits for the rest of a set: two of those may wait for each other. */
+/* It holds by re-entry while it waits for the rest of a set: two such may wait for each other. */
 static bool may_deadlock(const struct sim_job *job)
 {
     return job->set != NULL && job->ask.state == RT_ASK_HELD && !job->set->jobs[0]->canceled;
@@ -273,7 +273,7 @@ static bool act_downgrade(struct sim_client *c)
     if (job == NULL)
         return false;
     SIM_TRACE(c->sim, c, "job %u downgrades %s", job->id, c->sim->lines[job->name].name);
-    /* From the sending on it may be shared on the engine: from here on it counts as that. */
+    /* From sending on it may be shared on the engine: from here on it counts as shared. */
     rt_desk_downgraded(&c->d.desk, &job->ask, c->sim->now);
     if (job->ask.state != RT_ASK_HELD)
         return true; /* lost meanwhile */
@@ -325,8 +325,8 @@ static void check_error(const struct sim_job *job, int err)
               (err == ROTA_CANCELED && (job->canceled || job->set != NULL)) ||
               (err == ROTA_TIMEOUT && (job->terms.limit_at <= sim->now || job->set != NULL)) ||
               ((err == ROTA_BUSY || err == ROTA_UNKNOWN) && try);
-    /* Whoever outlasts outages is never told that its place is gone, and that none can be had only
-     * if it had none before, or by its own limit. */
+    /* An ask that outlasts outages is never told that its place is gone; that none can be had, only if
+     * it had none before, or by its own limit. */
     bool outage = err == ROTA_LOST || (err == ROTA_UNREACHABLE && job->away);
     if ((job->ask.flags & RT_ASK_REJOIN) != 0 && outage && job->client->close_by == 0)
         ok = err == ROTA_UNREACHABLE && job->terms.limit_at <= sim->now;
@@ -368,7 +368,7 @@ static void set_answered(struct sim_job *first, int err, bool lost)
     size_t n = set->n;
     for (size_t i = 0; i < n; i++) {
         struct sim_job *job = set->jobs[i];
-        /* One may be lost already, with its news still to come. */
+        /* One may already be lost, with its news still to come. */
         bool gone = (i == 0 && lost) || (job->ask.news & RT_NEWS_LOST) != 0;
         if (err != 0)
             check_error(job, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job: one ask of a simulated thread, from the asking to the release, as the thread sees it. */
+/* A job: one ask of a simulated thread, from asking to release, as the thread sees it. */
 #ifndef SIM_JOB_H
 #define SIM_JOB_H
 
@@ -37,7 +37,7 @@ struct sim_job {
     bool over;        /* to be freed when its downgrade comes back */
 };
 
-/* What a thread of C may do; false if there is nothing to do it with. */
+/* Something that a thread of C may do; false: there is nothing to do it with. */
 bool sim_job_act(struct sim_client *c, enum sim_act act);
 /* Releases something that is held or lost; false: nothing is. */
 bool sim_job_release_any(struct sim_client *c);

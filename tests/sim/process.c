@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Turns at one moment before we say that it will never end. */
+/* Turns at one moment before we conclude that it will never end. */
 #define TURNS_MAX 1000
 
 #define FOREVER_MS 1000000000 /* eleven days */
@@ -303,7 +303,7 @@ void sim_client_run(struct sim_client *c)
     unsigned turns = 0;
     sim_client_wake(c);
     while (!c->dying && (rt_timers_next(&c->loop.timers) <= c->sim->now || hears(c))) {
-        /* As on a real loop: who was away hears of others before it looks at its timers. */
+        /* As on a real loop: a client that was away hears of others before it looks at its timers. */
         starve(c, true);
         if (c->sim->kind->deliver != NULL)
             c->sim->kind->deliver(c);

@@ -19,12 +19,12 @@ struct sim_job;
 struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7) */
     uint64_t fence;    /* last told to a holder */
     uint64_t retired;  /* ended by hold_ms: must not be seen again */
-    uint64_t wanted;   /* the ticket somebody waits behind ... */
+    uint64_t wanted;   /* the ticket that somebody waits behind ... */
     int64_t wanted_at; /* ... since */
-    bool told;         /* WANTED came after the last question whether somebody does */
+    bool told;         /* WANTED came after we last asked whether somebody does */
     int64_t passed_at;
     uint32_t passes;
-    /* As the engine has it: somebody waits since WAITS_SINCE, and we may have asked since ASKS_SINCE. */
+    /* As the engine has it: somebody has waited since WAITS_SINCE, and we may have asked since ASKS_SINCE. */
     int64_t granted_at, waits_since, asks_since;
     uint32_t late_passes; /* after we must have been told */
     uint64_t lingers;     /* the ticket that lingers ... */
@@ -32,7 +32,7 @@ struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7)
     bool passed_to_reader;
 };
 
-struct sim_turn { /* a ticket that holds, of which its client was not told yet (I8) */
+struct sim_turn { /* a ticket that holds, and its client was not told yet (I8) */
     const struct rt_ticket *ticket;
     uint64_t number;
     int64_t since;
@@ -52,15 +52,15 @@ struct sim_client {
     int64_t resumed_at;    /* ... since */
     int64_t cut_until;     /* 0: the network is whole */
     int64_t close_by;      /* 0: it is not being closed */
-    int64_t excused_until; /* outage.h */
+    int64_t excused_until; /* excuse.h */
     int64_t excused_at;    /* ... for lost data; 0: for more than that */
     int64_t beat_at;       /* the last BEAT was sent */
     bool open, dead;
-    bool dying; /* in the middle of what it does: when that is done, its process has died before */
+    bool dying; /* in the middle of something: when that is done, its process has died before it */
     bool parting; /* quiet, but its engine still has to end the session */
     struct sim_job *jobs;
     uint32_t job_count;
-    struct rt_line *lines[SIM_NAMES_MAX]; /* of its dispatcher; NULL: not there */
+    struct rt_line *lines[SIM_NAMES_MAX]; /* its dispatcher's; NULL: not there */
     struct sim_tenure tenures[SIM_NAMES_MAX];
     struct {
         uint64_t number;
@@ -92,7 +92,7 @@ bool sim_client_due(const struct sim_client *c);
 
 /* Brings its clock to the present: before anything is asked of it. */
 void sim_client_wake(struct sim_client *c);
-/* Sends, tells and frees; also with little memory. */
+/* Sends, tells and frees; even with little memory. */
 void sim_client_drain(struct sim_client *c);
 /* Timers that are due, events that came, then everything that follows. */
 void sim_client_run(struct sim_client *c);

@@ -176,7 +176,7 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
     }
 }
 
-/* Nothing is lost there: all must hold, whatever single nodes do. */
+/* Nothing is lost there: everything must hold, whatever single nodes do. */
 void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r)
 {
     const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms, plan->ttl_ms * 4};

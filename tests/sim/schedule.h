@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one seed decides: chance itself, and the plan of a schedule drawn from it.
  *
- * Swarm testing: every schedule draws its own rates, most of them often zero, so that some run
- * long without trouble and others drown in one kind of it. */
+ * Swarm testing: every schedule draws its own rates, most of them often zero, so that some run for long
+ * without trouble and others drown in one kind of it. */
 #ifndef SIM_SCHEDULE_H
 #define SIM_SCHEDULE_H
 
@@ -48,8 +48,8 @@ enum sim_trouble { /* what befalls processes */
 
 enum sim_outage_kind { /* what befalls a Redis server */
                        SIM_OUTAGE_RESTART,
-                       SIM_OUTAGE_EMPTY,  /* ... that has lost all */
-                       SIM_OUTAGE_BEHIND, /* ... or what came after some moment, as a replica */
+                       SIM_OUTAGE_EMPTY,  /* ... that has lost everything */
+                       SIM_OUTAGE_BEHIND, /* ... or all after some moment, as a replica has */
                        SIM_OUTAGE_FORWARD,
                        SIM_OUTAGE_BACK,
                        SIM_OUTAGE_SCRIPTS,
@@ -70,7 +70,7 @@ enum sim_cluster_outage {                   /* what befalls a Redis cluster */
 
 enum sim_redlock_outage { /* what befalls one of Redlock's nodes */
                           SIM_REDLOCK_RESTART,
-                          SIM_REDLOCK_EMPTY, /* ... that has lost all */
+                          SIM_REDLOCK_EMPTY, /* ... that has lost everything */
                           SIM_REDLOCK_MUTE,
                           SIM_REDLOCK_SLOW,
                           SIM_REDLOCK_FORWARD,
@@ -114,18 +114,18 @@ enum sim_file_outage { /* what befalls the folder and the machine of file: */
                        SIM_FILE_FORWARD,
                        SIM_FILE_BACK,
                        SIM_FILE_TAKEN,   /* another program has the database */
-                       SIM_FILE_TIDIED,  /* somebody deletes what he finds in s/ ... */
+                       SIM_FILE_TIDIED,  /* somebody deletes what is in s/ ... */
                        SIM_FILE_DELETED, /* ... or the database */
                        SIM_FILE_OUTAGE_KINDS,
 };
 
 struct sim_wire {     /* all zero: a perfect network to Redis or etcd */
     uint32_t late;    /* per mille of what is sent ... */
-    uint32_t late_us; /* ... so long on its way, in the mean */
+    uint32_t late_us; /* ... so long on its way, on average */
     uint32_t request_lost, request_doubled, reply_lost, reply_doubled; /* per mille */
     uint32_t push_lost, push_doubled;
     uint32_t reset;         /* per mille of the requests: the connection breaks */
-    uint32_t slow, slow_us; /* as late, of calls and notifications inside an etcd: they overtake */
+    uint32_t slow, slow_us; /* as late, for calls and notifications inside etcd: they overtake */
 };
 
 struct sim_plan {
@@ -144,26 +144,26 @@ struct sim_plan {
     bool forever;     /* sessions live as long as their clients, as on file: no beats, no ttl */
     uint32_t starve;  /* per mille of the allocations that fail */
     struct rt_fault_config network;
-    /* Of worlds of Redis. */
+    /* For worlds of Redis. */
     struct sim_wire wire;
     uint32_t outage[SIM_OUTAGE_KINDS], outage_ms; /* as trouble */
     int32_t clock_ppm;
     bool replicated;   /* ?replicas=1: a grant is told when the replica has it */
-    uint32_t apart_ms; /* of Redlock's nodes: their clocks, at most */
-    /* Of worlds of etcd: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    uint32_t apart_ms; /* how far apart the clocks of Redlock's nodes are, at most */
+    /* For worlds of etcd: with wire, outages (of its own kinds) and clock_ppm like those of Redis. */
     uint32_t stale;          /* per mille of the reads of a member that is behind */
-    uint32_t expiry_late_ms; /* the end of a lease is noticed up to so much too late */
-    bool lies;               /* keep-alives of leases that were revoked are answered well */
-    /* Of worlds of SQL: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    uint32_t expiry_late_ms; /* the end of a lease is noticed up to this much too late */
+    bool lies;               /* keep-alives of revoked leases are answered as if all were well */
+    /* For worlds of SQL: with wire, outages (of its own kinds) and clock_ppm like those of Redis. */
     uint32_t deadlocks; /* per mille of the flights */
-    /* Of worlds of ZooKeeper: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    /* For worlds of ZooKeeper: with wire, outages (of its own kinds) and clock_ppm like those of Redis. */
     uint32_t servers, tick_ms;
     uint32_t dialect; /* 0: the first */
     bool tick_told;   /* ?tick_ms= */
     bool wraps;       /* the sequences of its lines are near their end */
-    /* Of worlds of file: with outages of its own kinds; of wire, what is late and lost of the rings. */
+    /* For worlds of file: with outages of its own kinds; of wire, only the rings that are late and lost. */
     uint32_t dies; /* per mille of the commits and of the rings: the process dies just before */
-    uint32_t full; /* per mille of the rings: whom they are for has no room for them */
+    uint32_t full; /* per mille of the rings: the receiver has no room for them */
     uint32_t preempted; /* per mille of the statements: another process runs first */
 };
 

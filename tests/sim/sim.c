@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One schedule: a safety phase full of trouble, a liveness phase, and the going of all. */
+/* One schedule: a safety phase full of trouble, a liveness phase, and everybody's departure. */
 #include "sim/sim.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@
 
 struct sim_counts sim_counts;
 
-#define RESTS_MAX 10000 /* runs of clients at one moment before we say that it never ends */
+#define RESTS_MAX 10000 /* runs of clients at one moment before we conclude that it never ends */
 
 /* ---- Words -------------------------------------------------------------- */
 
@@ -422,7 +422,7 @@ static void live(struct sim *sim)
     while (jobs_left(sim))
         if (!advance(sim, bound, true))
             sim_violated(sim, "liveness", "stuck: a thread waits for ever");
-    /* What was late, forgotten or lingers is over within so long; leases that nobody has too. */
+    /* What was late, forgotten or lingers is over within this long, and so are leases that nobody has. */
     int64_t settled = sim->now + (4 * plan->ttl_ms + 2 * plan->time_ms + plan->call_ms) * RT_MS;
     settled += sim->back_ms * RT_MS;
     while (advance(sim, settled, false))

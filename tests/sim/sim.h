@@ -6,9 +6,9 @@
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd, sql, zookeeper -> net -> model
  *
- * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
- * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
- * stay behind. After each step the invariants are looked at (invariants.h). */
+ * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any more, and
+ * whatever is open must be answered in bounded time; then everybody goes, and nothing may stay behind. After each
+ * step the invariants are checked (invariants.h). */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -27,7 +27,7 @@ struct sim_kind;
 #define SIM_TAINTS_MAX 256
 #define SIM_TOLD_MAX 1024 /* more grants than any run has asks */
 
-struct sim_line { /* a name, as everybody saw it so far */
+struct sim_line { /* a name, as everybody has seen it so far */
     char name[16];
     uint64_t last_exclusive; /* the engine's last exclusive grant */
     uint64_t highest_told;   /* the highest fence anybody was told */
@@ -64,13 +64,13 @@ struct sim {
     struct zs_server *zookeeper;
     struct sf_world *file;
     struct sim_net *net;           /* of the model server; NULL: over mem, file */
-    struct sim_client *current;    /* who does something just now, or did it last */
+    struct sim_client *current;    /* who is acting just now, or acted last */
     int64_t outage_at, promote_at; /* promote_at 0: no replica is behind */
     uint64_t highest_number;       /* of the stores that were lost */
-    uint32_t back_ms;              /* so far the clock of Redis went back in all */
+    uint32_t back_ms;              /* how far the clock of Redis went back in all */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_line lines[SIM_NAMES_MAX];
-    /* What the engine was made to forget before its time: beliefs in it are not held against us. */
+    /* What the engine was made to forget before its time: believing in it is not held against us. */
     uint64_t lost_sessions[SIM_TAINTS_MAX], broken[SIM_TAINTS_MAX];
     size_t lost_session_count, broken_count;
     /* Grants with at_least_ms that somebody was told of: only those may keep their line. */
@@ -87,7 +87,7 @@ struct sim {
 extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
 extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outages */
-/* per mille of the acts after which somebody begins or ends to look on */
+/* per mille of the acts after which somebody begins or stops looking on */
 extern uint32_t sim_observe;
 
 /* Runs one schedule. Does not return from a violation. */
@@ -95,10 +95,10 @@ void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);
 
 /* All clients of a process die. */
 void sim_process_crash(struct sim *sim, uint32_t process);
-/* C, which runs, does something: what it has to do, or what a thread of it thinks of. */
+/* C, which runs, does something: what it has to do, or what one of its threads thinks of. */
 void sim_client_step(struct sim *sim, struct sim_client *c);
 
-/* By weight one of N; N if there is none. */
+/* One of N, drawn by weight; N if there is none. */
 uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n);
 
 /* A line of the trace: who did what. */

@@ -70,7 +70,7 @@ static void submit_leave(struct sim_tap *tap, struct rt_op *op)
 {
     struct sim *sim = tap->client->sim;
     if (sim->kind->late)
-        sim->kind->sweep(sim); /* as the engine does: who is granted by that is numbered anew */
+        sim->kind->sweep(sim); /* as the engine does: those granted by it are numbered anew */
     struct sim_place before[SIM_PLACES_MAX];
     char name[sizeof(sim->lines[0].name)];
     size_t n = sim->kind->look(sim, op->leave.name, before, SIM_PLACES_MAX);
@@ -215,8 +215,9 @@ static void tap_submit(struct rt_conn *conn, struct rt_op *op)
     }
 }
 
-/* Over mem a network that loses nothing may be slower than call_ms: who gave up did not hear the answer, though it came. So
- * each question may be in vain, and nobody can say by which of them it must know. Models know what they lost (harmed_at). */
+/* Over mem a network that loses nothing may be slower than call_ms: a client that gave up did not hear the answer,
+ * though it came. So each question may be in vain, and nobody can say by which of them the client must know. Models
+ * know what they lost (harmed_at). */
 static void note_given_up(struct sim_client *c, const struct rt_op *op)
 {
     if (c->fault != NULL && op->err == ROTA_UNKNOWN)

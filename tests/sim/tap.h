@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taps: wrappers that see what a client sends (top) and what reaches the engine (bottom), and hold
- * both against the truth. The bottom one also lets requests go astray: they are answered as
- * unknown and take effect later, behind what was sent after them, as on a connection that was
- * given up. */
+ * both against the truth. The bottom one also lets requests go astray: they are answered as unknown and
+ * take effect later, after what was sent after them, as on a connection that was given up. */
 #ifndef SIM_TAP_H
 #define SIM_TAP_H
 

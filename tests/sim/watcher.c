@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LOOK_MS \
-    50 /* a state that may be older than the one before is looked at again, after so long */
+    50 /* after this long, a state that may be older than the one before is looked at again */
 
 /* ---- What they do ------------------------------------------------------- */
 
@@ -111,7 +111,7 @@ void sim_watcher_event(struct rt_dispatch *d, const struct rt_event *event)
 
 /* ---- What stands in the line -------------------------------------------- */
 
-/* Whether who is dead, or nobody's, stands there: when that ends depends on who looks. */
+/* Whether a ticket that is dead, or nobody's, stands there: when it ends depends on who looks. */
 static bool is_unsettled(const struct sim *sim, const char *name, const struct sim_place *places,
                          size_t n)
 {

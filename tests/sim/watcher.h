@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observers: threads that look on (OBSERVE). What they are told converges to what stands in the line, only differences are told,
- * and after their end nothing is. */
+/* Observers: threads that look on (OBSERVE). What they are told converges to what stands in the line; only differences
+ * are told, and nothing is told after their end. */
 #ifndef SIM_WATCHER_H
 #define SIM_WATCHER_H
 
@@ -14,9 +14,9 @@ struct sim_watcher {           /* of one line; as a client has it: by name */
     struct sim_client *client;
     uint32_t name;
     bool busy;
-    bool on;    /* it is to be told; else nothing */
+    bool on;    /* it must be told; else nothing */
     bool begun; /* its OBSERVE was answered */
-    bool told;  /* `last` is what was told since it was last asked for */
+    bool told;  /* `last` was told since it was last asked for */
     struct {
         uint64_t fence;
         size_t count;
@@ -30,7 +30,7 @@ struct sim_watcher {           /* of one line; as a client has it: by name */
 void sim_watcher_act(struct sim_client *c);
 /* For the dispatcher. */
 void sim_watcher_event(struct rt_dispatch *d, const struct rt_event *event);
-/* At one moment all that run have run. */
+/* When everything that is due at one moment has run. */
 void sim_watcher_check(const struct sim *sim, struct sim_client *c);
 
 #endif

@@ -32,7 +32,7 @@ static void note_left(const struct sim *sim, struct sim_line *line, const struct
     };
 }
 
-/* A ticket that only became nobody's still keeps its line. */
+/* A ticket that merely became nobody's still keeps its line. */
 static bool keeps(const struct sim_place *places, size_t n, uint64_t number)
 {
     for (size_t i = 0; i < n; i++)
@@ -91,7 +91,8 @@ bool sim_witness_left(struct sim_witness *w, const struct rt_op *op, int64_t sen
     for (uint32_t i = 0; i < known; i++) {
         struct sim_left *l = &w->left[i];
         bool same = rt_leave_names(op, l->number, l->nonce);
-        /* Whose session has ended may still be left while it keeps its line: that is to be seen nowhere. */
+        /* A ticket whose session has ended may still be left while it keeps its line: that cannot
+         * be seen anywhere. */
         if (!same || l->session != op->leave.session || (!l->by_leave && !l->keeps))
             continue;
         if (l->at < sent_at && (!l->keeps || l->told))

@@ -24,54 +24,55 @@ struct sim_place { /* a ticket, as it stands in its line */
 struct sim_kind {
     const char *name; /* --NAME chooses it */
     bool late;  /* mem only: tickets are numbered when they are granted, and have names before */
-    bool exact; /* what is told as lost is: no engine's answers are older than they seem */
-    /* ... but for ticket NUMBER of NAME at this moment. May be NULL: for none. */
+    bool exact; /* what is told as lost is lost: no answer is older than it seems */
+    /* ... except for ticket NUMBER of NAME at this moment. May be NULL: for none. */
     bool (*inexact)(const struct sim *sim, const char *name, uint64_t number);
-    /* that somebody waits may be told by the next beat: it came while we began to listen */
+    /* the next beat may be what tells that somebody waits: it came while we began to listen */
     bool wanted_by_beat;
-    /* When the last call that told a holder so was lost: it is said again within wakes_within. May be NULL: none is. */
+    /* When the last call that told a holder so was lost: it is repeated within wakes_within. May be NULL:
+     * none is lost. */
     int64_t (*wanted_lost_at)(const struct sim *sim);
-    /* what is promised is held against the deadline itself, not against what is told before it */
+    /* promises are held against the deadline itself, not against what is told before it */
     bool to_deadline;
-    /* Of a world without locks; then nothing else here counts: runs a schedule, and does not return from a violation; prints
-     * what all of them were made of, and how many steps. NULL: of locks. */
+    /* For a world without locks, where nothing else here counts: runs a schedule, and does not return from a violation;
+     * prints what all of them were made of, and how many steps. NULL: a world with locks. */
     void (*play)(uint64_t seed, bool tracing);
     void (*report)(void);
-    const struct rt_engine *engine; /* NULL: which the URL names */
+    const struct rt_engine *engine; /* NULL: the one the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
     void (*close)(struct sim *sim);
 
     /* The tickets of NAME, front first. */
     size_t (*look)(const struct sim *sim, const char *name, struct sim_place *out, size_t most);
-    /* When SESSION ends if nobody renews it, in virtual time; false: it is not there. For its tickets of
-     * the line NAME, where that may make a difference; NULL: for itself. */
+    /* When SESSION ends if nobody renews it, in virtual time; false: it is not there. NAME: for its
+     * tickets in that line, where that may make a difference; NULL: for itself. */
     bool (*session)(const struct sim *sim, uint64_t session, const char *name, int64_t *ends);
-    /* Engines may sweep when they like; here it is asked for. */
+    /* Engines may sweep when they like; this makes them sweep. */
     void (*sweep)(struct sim *sim);
     /* Everything ends that ends within MS from now. */
     void (*expire)(struct sim *sim, int64_t ms);
-    /* Lines, sessions and whatever else is there that an empty world does not have. */
+    /* How many lines, sessions and other things are there that an empty world does not have. */
     size_t (*left)(const struct sim *sim);
     void (*dump)(const struct sim *sim); /* for a person; may be NULL */
     /* The engine forgets a session before its time. May be NULL. */
     void (*kill_session)(struct sim *sim);
 
-    /* Who holds, or is waited for, is told within so long, ns, where nothing bad happens; 0: in this world nothing can be
-     * said. May be NULL. */
+    /* A client that holds, or is waited for, is told within this long, in ns, while nothing bad happens; 0: in this
+     * world nothing can be said. May be NULL. */
     int64_t (*wakes_within)(const struct sim *sim);
-    /* Outages of the server's own last until then; 0: there was none, RT_NEVER: until it is healed. May be NULL. */
+    /* Until when the server's own outages last; 0: there was none, RT_NEVER: until it is healed. May be NULL. */
     int64_t (*harmed_until)(const struct sim *sim);
-    /* A grant of ticket NUMBER is told though that was taken out so long ago that whoever looked since must
-     * have seen it. May be NULL: never. */
+    /* A grant of ticket NUMBER is told although it was taken out so long ago that whoever looked since must
+     * have seen that. May be NULL: never. */
     bool (*gone_long)(const struct sim_client *c, uint64_t number);
 
-    /* Of an engine that is opened by its URL; NULL for mem. */
+    /* For an engine that is opened by its URL; NULL for mem. */
     const char *(*url)(const struct sim_client *c);
-    /* Of one that is on the same machine as its clients, without sim->net: C was opened; it dies, and is
-     * closed next; when something comes to it (RT_NEVER: nothing); that is told. */
+    /* For one on the same machine as its clients, without sim->net: C was opened; it dies, and is closed
+     * next; when something comes to it (RT_NEVER: nothing); that is told. */
     void (*opened)(struct sim_client *c);
-    bool (*refuses)(const struct sim *sim); /* a client cannot always be opened now; may be NULL */
+    bool (*refuses)(const struct sim *sim); /* clients cannot always be opened now; may be NULL */
     void (*dies)(struct sim_client *c);
     int64_t (*coming)(const struct sim_client *c);
     void (*deliver)(struct sim_client *c);
@@ -80,7 +81,7 @@ struct sim_kind {
     int64_t (*next)(const struct sim *sim); /* when that will be */
     void (*outage)(struct sim *sim);        /* draws one and lets it happen */
     void (*heal)(struct sim *sim);          /* all is well from now on */
-    /* No loss can make the next fence smaller than one that was given before. May be NULL: so it is. */
+    /* No loss can make the next fence smaller than one that was given before. May be NULL: that is so. */
     bool (*fences_grow)(const struct sim *sim);
 };
 
@@ -89,7 +90,7 @@ extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redl
 extern const struct sim_kind sim_postgres, sim_mysql, sim_txn;
 extern const struct sim_kind sim_three, sim_three_commit, sim_three_strict;
 extern const struct sim_kind sim_relay;
-extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* where those engines were built */
+extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* if those engines were built */
 
 /* By its name, or NULL. */
 const struct sim_kind *sim_kind_find(const char *name);

@@ -56,7 +56,7 @@ void sys_arena_leave(struct rt_actor *actor)
     rt_history_close(actor->history);
 }
 
-/* What stands in the line of NAME now that everybody has gone. */
+/* What is left in the line of NAME now that everybody has gone. */
 static void check_left(const struct sys_arena *arena, const char *name,
                        const struct rt_record *records, size_t n, struct rt_report *report)
 {

@@ -13,7 +13,7 @@ struct sys_arena {
     struct rt_resource *resource;
 };
 
-/* A new one per test; the resource has room for WRITES. Fails the test by abort(). */
+/* A new one per test; the resource has room for WRITES. On failure calls abort(). */
 void sys_arena_init(struct sys_arena *arena, size_t writes);
 void sys_arena_fini(struct sys_arena *arena);
 
@@ -23,8 +23,8 @@ void sys_arena_enter(const struct sys_arena *arena, struct rt_actor *actor, size
 void sys_arena_leave(struct rt_actor *actor);
 
 /* Merges the history and checks locks, order, beliefs, clients, the resource against the lock
- * NAME, and that nothing is left behind. Prints what was found and how much was looked at; returns the report's
- * total. Records are the caller's to free if OUT is given. */
+ * NAME, and that nothing is left behind. Prints what was found and how much was examined; returns the report's
+ * total. If OUT is given, the caller frees the records. */
 size_t sys_arena_check(const struct sys_arena *arena, const char *name, struct rt_record **out,
                        size_t *count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many processes increment one counter under the lock: none is lost, also when they are killed. */
+/* Many processes increment one counter under the lock: no increment is lost, even when they are killed. */
 #include "arena.h"
 #include "lib/random.h"
 
@@ -15,7 +15,7 @@
 #define EACH 2000
 #define TOTAL (PROCESSES * EACH)
 #define KILLS 60
-#define FINISHED (1u << 24) /* added to `progress` by who has nothing left to do */
+#define FINISHED (1u << 24) /* added to `progress` when nothing is left to do */
 
 static const char name[] = "counter";
 
@@ -70,7 +70,7 @@ static void exactly_16000(void **state)
     rt_watchdog(300, "8 processes x 2,000 increments hang");
     sys_arena_init(&g.arena, TOTAL);
     failed = rt_proc_run_all(PROCESSES, increment_each, &g);
-    /* The checker first: it says why, the rest only that. */
+    /* The checker first: it says why something is wrong, the rest only that it is. */
     assert_int_equal(sys_arena_check(&g.arena, name, NULL, NULL), 0);
     assert_int_equal(failed, 0);
     assert_int_equal(rt_resource_read(g.arena.resource), TOTAL);
@@ -96,7 +96,7 @@ static int increment_until_done(int index, void *arg)
     return failed;
 }
 
-/* Kills a child whatever it does just now, and says so: from here on its hold may be over. */
+/* Kills a child whatever it is doing, and records it: from here on its hold may be over. */
 static void kill_recorded(struct rt_history *history, pid_t pid)
 {
     struct rt_record what = {.kind = RT_END, .process = (uint32_t)pid};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 1,000 waiters of 50 processes are granted in the order of their tickets, each woken by one datagram. */
+/* 1,000 waiters in 50 processes are granted in the order of their tickets, each woken by one datagram. */
 #include "arena.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static const char name[] = "door";
 
 /* ---- Counting datagrams ------------------------------------------------- */
 
-/* Shared by all processes. The linker puts these before those of libc (--wrap), so that every datagram
+/* Shared by all processes. The linker puts these in front of libc's (--wrap), so that every datagram
  * of the library is seen, whatever it says about itself. */
 static uint32_t *datagrams;
 
@@ -237,7 +237,7 @@ static void a_thousand_waiters_in_order(void **state)
     datagrams = rt_shared_new(sizeof(uint32_t));
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = rt_proc_start(stand_in_line, i, &c);
-    /* No thread of the library may live when we fork: only now the gate. */
+    /* No thread of the library may live when we fork: so the gate comes only now. */
     assert_int_equal(rota_open(&rota, c.arena.url, NULL), 0);
     assert_int_equal(rota_acquire(rota, name, NULL, &gate), 0);
     rt_shared_add(c.turn, 1);
@@ -246,7 +246,7 @@ static void a_thousand_waiters_in_order(void **state)
     assert_int_equal(rota_release(gate), 0);
     for (int i = 0; i < PROCESSES; i++)
         failed += rt_proc_wait(pids[i]) != 0;
-    /* The gate's release and those of all but the last each grant one: so many wakes, no more. */
+    /* The gate's release and those of all but the last grant one each: that many wakes, no more. */
     before = *datagrams - before;
     print_message("%u datagrams for %d grants\n", before, WAITERS);
     rota_close(rota);

@@ -101,8 +101,8 @@ static void the_keeper_sleeps_on(void **state)
     pairs(r, 100);
     int threads;
     long least = LONG_MAX;
-    /* It looks every few milliseconds, so a busy machine, which makes a round long, makes them more:
-     * the quietest of some rounds counts. */
+    /* It looks every few milliseconds, so on a busy machine, where a round takes longer, there are more:
+     * the quietest of several rounds counts. */
     for (int round = 0; round < ROUNDS && least >= PAIRS / 100; round++) {
         long before = keeper_switches(&threads);
         assert_int_equal(threads, 1); /* there is a keeper to look at */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A holder that was stopped past its time learns it as the first thing when it runs again. */
+/* A holder that was stopped past its time learns that first when it runs again. */
 #include "arena.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <time.h>
 
-#define HOLD_MS 300
+#define HOLD_MS 3000 /* enough for a busy machine to tell of the grant; else it is LOST, rightly */
 
 static const char name[] = "paused";
 
@@ -37,7 +37,7 @@ static int hold_and_be_stopped(int index, void *arg)
     if (rt_recorded_acquire(&actor, name, &ask, &held) != 0)
         return NOT_GRANTED;
     rt_shared_add(s->step, HELD);
-    /* It is stopped somewhere here, and goes on after the other has taken over. */
+    /* It is stopped somewhere here, and resumes after the other has taken over. */
     rt_shared_wait(s->step, TAKEN_OVER);
     if (rt_recorded_believe(&actor, &held))
         wrong |= STILL_REMAINING;
@@ -49,7 +49,7 @@ static int hold_and_be_stopped(int index, void *arg)
     return wrong;
 }
 
-/* Comes to hold only when the engine lets go of the other's: then that one's time is over. */
+/* Gets its hold only when the engine lets go of the other's: then that one's time is over. */
 static int take_over(int index, void *arg)
 {
     struct stage *s = arg;
@@ -69,7 +69,7 @@ static int take_over(int index, void *arg)
     return wrote && err == 0 ? 0 : 1;
 }
 
-/* Until HOLD_MS have passed since the holder had its grant, by the clock it is measured with. */
+/* Until HOLD_MS have passed since the holder was granted, by the clock that measures it. */
 static void let_time_pass(int64_t since)
 {
     struct timespec ts = {.tv_nsec = 10000000};

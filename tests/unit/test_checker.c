@@ -346,7 +346,7 @@ static void what_a_resource_must_not_do_is_found(void **state)
     assert_int_equal(check_writes(log, told, RT_FOUND_COUNT), 0);
 }
 
-/* What is excused where two may hold at once: one write of each tenure, its first, and only while the
+/* What is excused where two may hold at once: one write of each tenure, its first, and only if the
  * write that it misses was under way. */
 static void a_late_write_of_the_tenure_before_is_told_apart(void **state)
 {

@@ -117,7 +117,7 @@ static void threads_do_not_overwrite_each_other(void **state)
     assert_int_equal(n, THREADS * PER_THREAD);
     for (size_t i = 0; i < n; i++) {
         assert_in_range(out[i].client, 1, THREADS);
-        /* Equal times may change places in the merge; each record is there once all the same. */
+        /* Records with equal times may change places in the merge; each is still there exactly once. */
         next[out[i].client] += out[i].ticket;
     }
     for (int i = 1; i <= THREADS; i++)
@@ -202,7 +202,7 @@ struct unlocked {
 #define INCREMENTS 3000
 
 /* All with one fence, as without a lock, so nothing is refused. Between reading and writing the others
- * get their turn: no luck is needed to lose. */
+ * get their turn: so updates are lost without any luck. */
 static int increment_unlocked(int index, void *arg)
 {
     struct unlocked *u = arg;

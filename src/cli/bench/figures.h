@@ -16,23 +16,23 @@ struct rt_figure {
     double value;
     const char *unit;
     bool more; /* more is better */
-    int at;    /* where on its bench's curve; RT_FIGURE_ALONE: it is on none */
+    int at;    /* where on its bench's curve; RT_FIGURE_ALONE: on none */
 };
 
 struct rt_figures {
     const char *engine; /* to be printed */
-    const char *of;     /* the command that found them out; NULL: bench */
+    const char *of;     /* the command that measured them; NULL: bench */
     bool quick;
     struct rt_figure all[RT_FIGURES_MOST];
     size_t count;
 };
 
-/* Adds one; more than fit are left out. FORMAT makes its `what`. */
+/* Adds one; any that do not fit are left out. FORMAT makes its `what`. */
 struct rt_figure *rt_figures_add(struct rt_figures *f, const char *bench, double value,
                                  const char *unit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* VALUE with as many digits as tell something. Returns OUT. */
+/* VALUE with as many digits as mean something. Returns OUT. */
 const char *rt_figures_number(double value, char *out, size_t size);
 
 void rt_figures_print(const struct rt_figure *figure); /* a row of the table, on stdout */

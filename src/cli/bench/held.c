@@ -13,7 +13,7 @@
 
 static atomic_long live_bytes;
 
-/* The size stands in front of the block: what was asked for, not what malloc rounded it to. */
+/* The size is stored in front of the block: what was asked for, not what malloc rounded it up to. */
 union header {
     size_t size;
     max_align_t align;
@@ -63,7 +63,7 @@ struct held {
     int n, taken, bins;
 };
 
-/* Takes as many as are in one bin; *US: each, on average. */
+/* Takes as many locks as one bin has; *US: each, on average. */
 static int take_bin(struct held *h, double *us)
 {
     int size = h->n / h->bins;

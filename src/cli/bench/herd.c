@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 
 #define FDS_MOST 65536
-#define TTL_MS 600000 /* hardly a heartbeat comes between */
+#define TTL_MS 600000 /* hardly any heartbeat interferes */
 #define RELEASES 3
-#define QUIET_MS 200 /* nothing came for so long: all that was to come has */
+#define QUIET_MS 200 /* nothing came for this long: everything has come */
 #define SETTLE_MS 60000
 
 struct herd {
@@ -33,7 +33,7 @@ struct herd {
     uint64_t before[FDS_MOST], now[FDS_MOST]; /* received by each connection */
 };
 
-/* What came so far to each of our connections; the sum. */
+/* What each of our connections has received so far; returns the sum. */
 static uint64_t look(uint64_t *received)
 {
     uint64_t sum = 0;
@@ -41,7 +41,7 @@ static uint64_t look(uint64_t *received)
 
     memset(received, 0, FDS_MOST * sizeof(*received));
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        long fd = strtol(entry->d_name, NULL, 10); /* of "." 0, which is none */
+        long fd = strtol(entry->d_name, NULL, 10); /* "." gives 0, which is none */
         struct tcp_info info = {0};
         socklen_t size = sizeof(info);
         if (fd <= 0 || fd >= FDS_MOST ||
@@ -55,7 +55,7 @@ static uint64_t look(uint64_t *received)
     return sum;
 }
 
-/* Until nothing has come for a while; h->now is what came. */
+/* Waits until nothing has come for a while; h->now is what came. */
 static void settle(struct herd *h)
 {
     int64_t end = rt_bench_ns() + SETTLE_MS * INT64_C(1000000);
@@ -85,8 +85,8 @@ static int ask(struct member *m)
     return err != 0 ? rt_connect_report(m->client, err, "") : RT_EXIT_OK;
 }
 
-/* Who holds lets go; when the next one holds and all is quiet, how many connections heard something. Then it asks again: there
- * are as many who wait as before. */
+/* The holder lets go; once the next one holds and all is quiet, counts how many connections heard something. Then it
+ * asks again, so as many wait as before. */
 static int release_once(struct herd *h, double *woken)
 {
     struct rota_lock *lock = atomic_exchange(&h->held, NULL);
@@ -101,13 +101,13 @@ static int release_once(struct herd *h, double *woken)
     while (atomic_load(&h->held) == NULL && rt_bench_ns() < end && !rt_bench_stopped())
         poll(NULL, 0, 1);
     settle(h);
-    *woken = -1; /* the one who let go was answered */
+    *woken = -1; /* the one that let go was answered */
     for (size_t i = 0; i < FDS_MOST; i++)
         *woken += h->now[i] != h->before[i];
     return atomic_load(&h->held) != NULL ? ask(m) : RT_EXIT_INTERNAL;
 }
 
-/* One that holds, and as many as the server takes, up to N, that wait. */
+/* One holder, and up to N waiters, as many as the server takes. */
 static int gather(const struct rt_bench *b, struct herd *h, int n)
 {
     const struct rota_options opts = {.ttl_ms = TTL_MS};
@@ -150,7 +150,7 @@ int rt_bench_herd(const struct rt_bench *b, int *n, double *woken)
     for (int i = 0; i < RELEASES && code == RT_EXIT_OK && !rt_bench_stopped(); i++) {
         double heard = *woken;
         code = release_once(&h, &heard);
-        *woken = heard < *woken ? heard : *woken; /* less what heartbeats brought */
+        *woken = heard < *woken ? heard : *woken; /* less noise from heartbeats */
     }
     for (int i = 0; i < h.n; i++)
         rota_close(h.members[i].client);

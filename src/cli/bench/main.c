@@ -166,7 +166,7 @@ static int measure_takeover(struct bench *b)
     int code = rt_bench_open(&b->measure, &r, NULL);
     if (code != RT_EXIT_OK)
         return code;
-    /* Where sessions end by a ttl that is what it takes: the shortest, and a few times only. */
+    /* Where sessions end by a ttl, that is how long it takes: so the shortest ttl, and only a few times. */
     bool by_ttl = (rota_caps(r) & ROTA_CAP_TTL) != 0;
     rota_close(r);
     size_t n = (size_t)scaled(b, by_ttl ? 10 : TAKEOVERS_MOST);
@@ -178,7 +178,7 @@ static int measure_takeover(struct bench *b)
     return code;
 }
 
-/* Of clients with a connection each. */
+/* Clients with a connection each. */
 static int measure_herd(struct bench *b)
 {
     struct rota *r;
@@ -348,7 +348,7 @@ int rt_bench_main(const struct rt_cli *cli, int argc, char **argv)
     int code = parse(&b, argc, argv);
     if (code != RT_EXIT_OK || b.shown)
         return code;
-    if (b.svg != NULL) /* sooner said than after a minute's work */
+    if (b.svg != NULL) /* better said now than after a minute's work */
         code = rt_save_check(b.svg);
     if (code != RT_EXIT_OK)
         return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring: the clock, the middle of many values, early ends; pairs and crowds of threads. */
+/* Measuring: the clock, the median of many values, early ends; pairs and crowds of threads. */
 #include "cli/bench/measure.h"
 
 #include "cli/connect.h"
@@ -65,7 +65,7 @@ void rt_bench_catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* writing fails then, and that is an end like any other */
+    signal(SIGPIPE, SIG_IGN); /* then writing fails, and that is an end like any other */
 }
 
 bool rt_bench_stopped(void)
@@ -162,7 +162,7 @@ int rt_bench_crowd(int threads, double seconds, rt_bench_turn_fn *turn, void *ar
         int error = pthread_create(&ids[i], NULL, one_thread, &c);
         if (error != 0) {
             rt_out_error("cannot start a thread: %s", strerror(error));
-            exit(RT_EXIT_INTERNAL); /* the others stand at the barrier */
+            exit(RT_EXIT_INTERNAL); /* the others wait at the barrier */
         }
     }
     pthread_barrier_wait(&c.start);

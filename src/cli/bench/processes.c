@@ -19,8 +19,8 @@
 #define NAME_ROOM 256
 #define WAITERS_MOST 512
 #define LOOK_EVERY_MS 1
-#define UNSEEN_MS(count) (20 + 10 * (int)(count)) /* to come, where nobody sees who waits */
-#define COME_WITHIN_NS INT64_C(60000000000)       /* it died, then: it has said why */
+#define UNSEEN_MS(count) (20 + 10 * (int)(count)) /* to arrive, where waiters are not visible */
+#define COME_WITHIN_NS INT64_C(60000000000)       /* else it died, and said why */
 
 static void name_of(const struct rt_bench *b, const char *word, char *out)
 {
@@ -29,7 +29,7 @@ static void name_of(const struct rt_bench *b, const char *word, char *out)
 
 /* ---- Children ----------------------------------------------------------- */
 
-/* As fork, but the child dies with us and is ended by signals as usual. -1: a message was printed. */
+/* Like fork, but the child dies with us, and signals end it as usual. -1: a message was printed. */
 static pid_t start_child(void)
 {
     pid_t parent = getpid();
@@ -48,7 +48,7 @@ static pid_t start_child(void)
     return 0;
 }
 
-/* Waits for PID; its exit code. */
+/* Waits for PID; returns its exit code. */
 static int join_child(pid_t pid)
 {
     int status;
@@ -69,7 +69,7 @@ static void kill_child(pid_t pid)
     }
 }
 
-/* Until COUNT tickets stand in the line NAME. */
+/* Waits until COUNT tickets are in the line NAME. */
 static int await_line(struct rota *r, const char *name, size_t count)
 {
     int64_t end = rt_bench_ns() + COME_WITHIN_NS;
@@ -104,7 +104,7 @@ struct baton { /* shared by the two */
     double us[RT_BENCH_TURNS_MOST];
 };
 
-/* One turn: notes how long the hold was on its way, and lets go when the other stands in line. */
+/* One turn: notes how long the hold took to arrive, and lets go once the other is in line. */
 static int take_turn(const struct rt_bench *b, struct rota *r, const char *name,
                      struct baton *baton)
 {
@@ -337,7 +337,7 @@ int rt_bench_takeover(const struct rt_bench *b, uint32_t ttl_ms, size_t n, doubl
 
 /* ---- Waiters ------------------------------------------------------------ */
 
-/* Starts N waiters; *STARTED of them are there in any case. */
+/* Starts N waiters; *STARTED says how many there are, even on failure. */
 static int start_waiters(const struct rt_bench *b, struct board *board, pid_t *pids, int n,
                          int *started)
 {

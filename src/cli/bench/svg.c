@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of a bench: a panel for each, bars for single figures, a curve for those along one. */
+/* The picture of a bench: a panel for each, bars for single figures, a curve for those on one. */
 #include "cli/bench/figures.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #define WIDTH 760
 #define MARGIN 20
 #define LABELS 290 /* the bars begin here */
-#define BARS 350   /* so long is the longest */
+#define BARS 350   /* width of the longest */
 #define ROW 24
 #define TITLE 34
 #define CURVE 130

@@ -26,7 +26,7 @@
 
 static const char *const folders[] = {"/usr/sbin", "/usr/local/sbin"};
 
-/* Where PROGRAM is: in PATH, or where servers are, which users' PATHs leave out. False: nowhere. */
+/* Where PROGRAM is: in PATH, or in the server folders that users' PATHs leave out. False: nowhere. */
 static bool find(const char *program, char *out, size_t size)
 {
     const char *path = getenv("PATH");
@@ -234,7 +234,7 @@ int rt_house_mariadb(struct rt_house *house)
 
 /* ---- PostgreSQL --------------------------------------------------------- */
 
-/* Debian keeps its programs apart, by version: the newest. */
+/* Debian keeps its programs in a folder per version: takes the newest. */
 static bool find_postgres(const char *program, char *out, size_t size)
 {
     char pattern[128];
@@ -252,7 +252,7 @@ static bool find_postgres(const char *program, char *out, size_t size)
     return there;
 }
 
-/* The folder pg, of the user who will run it; who he is if we are root: NULL: nobody. */
+/* Makes the folder pg, owned by the user who will run PostgreSQL: another one if we are root. */
 static int make_pg_folder(const struct rt_house *house, bool *other)
 {
     char path[4096];
@@ -292,7 +292,7 @@ static int init_postgres(const struct rt_house *house, bool other)
     return RT_EXIT_UNREACHABLE;
 }
 
-/* It listens before it takes anybody: its own file says when. */
+/* It listens before it accepts anybody: its own file says when it does. */
 static bool is_ready(const struct rt_house *house)
 {
     char path[4096], text[512];

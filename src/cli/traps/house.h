@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define RT_HOUSE_REDIS 5  /* as many at once */
+#define RT_HOUSE_REDIS 5  /* that many at once */
 #define RT_HOUSE_PATH 108 /* of a unix socket */
 
 struct rt_house_server {
@@ -27,17 +27,17 @@ struct rt_house {
 /* Whether PROGRAM is installed. */
 bool rt_house_has(const char *program);
 
-/* Starts Redis I, empty, unless it runs; with PORT on a free one of loopback too. Likewise
- * MariaDB. An exit code; if it is not RT_EXIT_OK a message was printed. */
+/* Starts Redis I, empty, unless it runs; with PORT also on a free port of loopback. Likewise MariaDB. Returns an exit
+ * code; if it is not RT_EXIT_OK a message was printed. */
 int rt_house_redis(struct rt_house *house, unsigned i, bool port);
 int rt_house_mariadb(struct rt_house *house);
-/* The same of PostgreSQL, at the socket in FOLDER/pg; as the user postgres where we are root, whom it refuses. */
+/* The same for PostgreSQL, at the socket in FOLDER/pg; as the user postgres if we are root, whom it refuses. */
 int rt_house_postgres(struct rt_house *house);
 
 /* Kills Redis I: what it had is gone. */
 void rt_house_kill_redis(struct rt_house *house, unsigned i);
 
-/* Takes SEAT at Redis I, resp. at MariaDB. 0 or errno. */
+/* Takes SEAT at Redis I, or at MariaDB. 0 or errno. */
 int rt_house_at_redis(struct rt_house *house, unsigned i, struct rt_seat *seat);
 int rt_house_at_mariadb(const struct rt_house *house, struct rt_seat *seat);
 

@@ -77,10 +77,9 @@ void rt_trap_lost_update(struct rt_story *story)
 
 /* ---- flock and its heirs ------------------------------------------------ */
 
-#define DAEMON_S 60 /* it ends then, also if nobody is left to end it */
+#define DAEMON_S 60 /* then it ends, even if nobody is left to end it */
 
-/* What cron might start: takes the lock, leaves a daemon behind, and ends. Tells when it has both:
- * *DAEMON. */
+/* What cron might start: takes the lock, leaves a daemon behind, and ends. Reports when it has both: *DAEMON. */
 static pid_t start_job(const char *path, pid_t *daemon)
 {
     int tell[2];

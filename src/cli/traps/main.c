@@ -87,7 +87,7 @@ static int parse(struct traps *traps, int argc, char **argv)
     if (optind < argc)
         traps->name = argv[optind++];
     if (optind < argc)
-        return rt_out_usage("demo", "'%s' is too much", argv[optind]);
+        return rt_out_usage("demo", "unexpected argument '%s'", argv[optind]);
     if (traps->name != NULL && find(traps->name) == NULL)
         return rt_out_usage("demo", "there is no trap '%s': 'rota demo traps --list' lists them",
                             traps->name);
@@ -103,7 +103,7 @@ static int list(void)
 
 /* ---- Playing ------------------------------------------------------------ */
 
-/* The program that T needs and that is not installed. NULL: all are there. */
+/* A program that T needs and that is not installed. NULL: all are there. */
 static const char *lacks(const struct rt_trap *t)
 {
     static const char *const redis[] = {"redis-server", "redis-cli", NULL};
@@ -221,7 +221,7 @@ static void catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* What is meant for the user's own servers says nothing to ours, and would be sent to them. */
+/* Settings meant for the user's own servers mean nothing to ours, but would be sent to them. */
 static void forget_others(void)
 {
     static const char *const names[] = {"ROTA_PASSWORD", "ROTA_TRACE", "REDISCLI_AUTH",

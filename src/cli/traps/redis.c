@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traps on one Redis. A, B and C are redis-cli; what is told is what was sent. */
+/* Traps on one Redis. A, B and C are redis-cli; what is shown is what was sent. */
 #include "cli/traps/traps.h"
 
 #include <rota_guard.h>
@@ -142,7 +142,7 @@ void rt_trap_clock(struct rt_story *story)
     story->mended = held && refused;
 }
 
-/* WHO holds Rota's lock for a moment: the fence of that. */
+/* WHO holds Rota's lock for a moment; returns its fence. */
 static unsigned long long draw_fence(struct rt_story *story, const char *who)
 {
     if (rt_story_rota(story, who, "run job -- sh -c 'echo $ROTA_FENCE'") != 0)
@@ -150,7 +150,7 @@ static unsigned long long draw_fence(struct rt_story *story, const char *who)
     return strtoull(story->said, NULL, 10);
 }
 
-/* WHO sets the price, with its fence: the reply, which is told. */
+/* WHO sets the price, with its fence; returns the reply, which is told. */
 static const char *write_guarded(struct rt_story *story, const char *who, struct rt_seat *seat,
                                  unsigned long long fence, int price)
 {
@@ -196,7 +196,7 @@ struct herd {
     size_t count;
 };
 
-/* One who waits by listening: a connection that subscribed. */
+/* A waiter that listens: a connection that subscribed. */
 static bool listen_in(struct herd *herd, const char *path)
 {
     static const char subscribe[] = "SUBSCRIBE released\r\n";
@@ -232,7 +232,7 @@ static void scatter(struct herd *herd)
         close(herd->fds[--herd->count]);
 }
 
-/* Whoever is granted keeps it until its client is closed: a release would send the next message. */
+/* A granted lock is kept until its client is closed: a release would send the next message. */
 static void keep(void *arg, int err, struct rota_lock *lock)
 {
     (void)arg, (void)err, (void)lock;
@@ -246,8 +246,8 @@ static long publishes(struct rt_story *story)
     return at == NULL ? 0 : strtol(at + strlen("cmdstat_publish:calls="), NULL, 10);
 }
 
-/* HERD tickets wait in Rota's line behind a holder that leaves. Returns how many messages its
- * leaving sent; -1: it failed. */
+/* HERD tickets wait in Rota's line behind a holder that leaves. Returns how many messages its departure sent; -1: it
+ * failed. */
 static long wake_in_line(struct rt_story *story, const char *url)
 {
     struct rota_ask ask = {.owner = ROTA_OWNER_NONE, .flags = ROTA_DETECT};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A seat at a server: the server's own client in a process of its own, spoken to line by line.
+/* A seat at a server: the server's own client, in a separate process, driven line by line.
  *
- * Clients print no mark where a reply ends. So each line is followed by one that makes the client print a word of ours:
- * what stands before that word is the reply. */
+ * Clients do not mark where a reply ends. So each line is followed by one that makes the client print a word of ours:
+ * everything before that word is the reply. */
 #include "cli/traps/seat.h"
 
 #include "cli/cli.h"
@@ -92,7 +92,7 @@ bool rt_seat_send(struct rt_seat *seat, const char *line)
     return put(seat, echo) && put(seat, "\n");
 }
 
-/* Reads on. False: no more will come, or not in time, or a signal came. */
+/* Reads on. False: nothing more will come, or not in time, or a signal came. */
 static bool more(struct rt_seat *seat)
 {
     struct pollfd input = {.fd = seat->from, .events = POLLIN};
@@ -107,7 +107,7 @@ static bool more(struct rt_seat *seat)
     return true;
 }
 
-/* The next line, in place, its newline gone; it is dropped by drop. */
+/* The next line, in place, without its newline; drop drops it. */
 static char *whole_line(struct rt_seat *seat)
 {
     char *end;

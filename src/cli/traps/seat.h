@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A seat at a server: the server's own client in a process of its own, spoken to line by line. */
+/* A seat at a server: the server's own client, in a separate process, driven line by line. */
 #ifndef RT_SEAT_H
 #define RT_SEAT_H
 
@@ -12,23 +12,22 @@
 struct rt_seat {
     pid_t pid;              /* 0: nobody sits there */
     int to, from;           /* pipes: what it reads, what it writes */
-    const char *echo, *end; /* a line: ECHO, "rota-said-N", END, makes the client print the word */
+    const char *echo, *end; /* a line of ECHO, "rota-said-N", END makes the client print the word */
     unsigned said;
     size_t got;
-    char text[RT_SEAT_REPLY]; /* what came and was not taken yet */
+    char text[RT_SEAT_REPLY]; /* what came and was not yet taken */
     char reply[RT_SEAT_REPLY];
 };
 
-/* Runs ARGV with its input, output and errors in our hands; it dies with us. ECHO and END are for
- * rt_seat_reply; NULL: none is asked for. 0, or the errno of what failed: then nobody sits there. */
+/* Runs ARGV with its input, output and errors in our hands; it dies with us. ECHO and END are for rt_seat_reply; NULL:
+ * replies are not marked. 0, or the errno of what failed: then nobody sits there. */
 int rt_seat_open(struct rt_seat *seat, char *const *argv, const char *echo, const char *end);
 
 /* Sends LINE. False: the client has gone. */
 bool rt_seat_send(struct rt_seat *seat, const char *line);
 
-/* All that the client printed for what was sent last, one line after the other with "; " between
- * them, without the last newline. NULL: it has gone, or said nothing for too long, or a signal
- * came. Valid until the next call. */
+/* Everything that the client printed in reply to the last line sent, its lines joined by "; ", without the last
+ * newline. NULL: it has gone, or said nothing for too long, or a signal came. Valid until the next call. */
 const char *rt_seat_reply(struct rt_seat *seat);
 
 /* The next line that it prints by itself, for a seat without an echo. NULL: as above. */

@@ -8,8 +8,8 @@
 
 /* ---- A failover that forgets -------------------------------------------- */
 
-/* Redis 0 and 1 begin anew, on loopback too; A sits at the first, B at the second, which has all
- * that the first has. */
+/* Redis 0 and 1 start afresh, on loopback too; A sits at the first, B at the second, which has everything that the
+ * first has. */
 static void begin_pair(struct rt_story *story)
 {
     struct rt_seat *seats[] = {&story->a, &story->b};
@@ -75,7 +75,7 @@ void rt_trap_failover(struct rt_story *story)
 
 static const char *const names[NODES] = {"a", "b", "c", "d", "e"};
 
-/* WHO asks node I by a client of its own. */
+/* WHO asks node I through a client of its own. */
 static bool take_at(struct rt_story *story, const char *who, unsigned i)
 {
     struct rt_seat seat = {0};

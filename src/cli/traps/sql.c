@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traps on MariaDB. A and B are its own client; what is told is what was sent. */
+/* Traps on MariaDB. A and B are its own client; what is shown is what was sent. */
 #include "cli/traps/traps.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static bool refused(const char *reply)
     return strstr(reply, "ERROR 1205") != NULL; /* it would have to wait */
 }
 
-/* Two rows, of which A locks one: whether B may lock the other. */
+/* Of two rows A locks one: whether B may lock the other. */
 static bool other_is_free(struct rt_story *story)
 {
     rt_story_ask(story, "A", &story->a, "start transaction;");

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #define LINE_SIZE 1024
-#define SENT_WIDTH 60 /* columns for what is sent; the reply stands behind */
+#define SENT_WIDTH 60 /* columns for what is sent; the reply follows */
 #define UNTIL_LOOKS 250
 #define UNTIL_NS \
-    120000000 /* InnoDB shows who waits as it was up to 100 ms ago, looked at more often as it ever was */
+    120000000 /* InnoDB shows waiters as of up to 100 ms ago; looked at more often, it shows nothing new */
 
 /* ---- Telling ------------------------------------------------------------ */
 
@@ -60,8 +60,8 @@ void rt_story_say(struct rt_story *story, const char *format, ...)
     tell(story, line);
 }
 
-/* A reply that does not stand beside what was sent stands below it. Of an error SQL clients print
- * more than the error. */
+/* A reply that does not fit beside what was sent stands below it. For an error, SQL clients print more than the
+ * error. */
 static void tell_sent(struct rt_story *story, const char *who, const char *sent, const char *reply)
 {
     const char *error = strstr(reply, "ERROR ");
@@ -192,7 +192,7 @@ void rt_story_on(struct rt_story *story, const char *url)
     rt_story_say(story, "$ export ROTA_URL=%s", url);
 }
 
-/* Starts "rota WORDS" by a shell, which finds this very program in $ROTA_SELF. */
+/* Starts "rota WORDS" in a shell, which finds this very program in $ROTA_SELF. */
 static bool start(struct rt_story *story, const char *who, struct rt_seat *seat, const char *words,
                   bool wait)
 {

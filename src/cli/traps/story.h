@@ -12,13 +12,13 @@ struct rt_story {
     bool quiet;          /* nothing is printed: the lines go into JSON */
     json_t *lines;       /* all that was told; may be NULL */
     bool broken, mended; /* what the trap has seen */
-    bool over;           /* a server or client has gone: all that follows is told nothing */
+    bool over;           /* a server or client has gone: nothing more is told */
     struct rt_seat a, b,
-        c;          /* those who take part; taken and left by the trap, closed by rt_story_end */
-    char said[256]; /* the last line that rota, or what it ran, has printed */
+        c;          /* those who take part; the trap takes and leaves seats, rt_story_end closes */
+    char said[256]; /* the last line that rota, or what it ran, printed */
 };
 
-/* Begins an act: "broken" or "mended", and what is done in it. */
+/* Begins an act: "broken" or "mended", and what happens in it. */
 void rt_story_act(struct rt_story *story, const char *act, const char *text);
 
 /* A line of the story. */
@@ -29,12 +29,12 @@ void rt_story_say(struct rt_story *story, const char *format, ...)
 void rt_story_at_redis(struct rt_story *story, unsigned i);
 void rt_story_at_mariadb(struct rt_story *story);
 
-/* WHO ("A") sends the command at SEAT; it is told with its reply, which is returned and never
- * NULL. Valid until the next call at this seat. */
+/* WHO ("A") sends the command at SEAT; it is told with its reply, which is returned and is never NULL. Valid until the
+ * next call at this seat. */
 const char *rt_story_ask(struct rt_story *story, const char *who, struct rt_seat *seat,
                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* As above, in two steps: the reply is told when it is there. */
+/* As above, in two steps: the reply is told when it comes. */
 void rt_story_send(struct rt_story *story, const char *who, struct rt_seat *seat,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 const char *rt_story_reply(struct rt_story *story, const char *who, struct rt_seat *seat);
@@ -42,22 +42,21 @@ const char *rt_story_reply(struct rt_story *story, const char *who, struct rt_se
 /* Whether REPLY is just WANT. */
 bool rt_story_is(const char *reply, const char *want);
 
-/* As rt_story_ask, and not told: for what only looks. */
+/* Like rt_story_ask, but not told: for commands that only look. */
 const char *rt_story_peek(struct rt_story *story, struct rt_seat *seat, const char *line);
 
 /* Where rota works from here on: URL, in $ROTA_URL. */
 void rt_story_on(struct rt_story *story, const char *url);
 
-/* Runs "rota WORDS", as a shell would, until its end. What it prints is told, and its exit code,
- * which is returned. */
+/* Runs "rota WORDS", as a shell would, until its end. Tells what it prints, and its exit code, which is returned. */
 int rt_story_rota(struct rt_story *story, const char *who, const char *words);
 
-/* Runs it and lets it run, once it printed its first line: false, it did not. */
+/* Starts it and leaves it running once it has printed its first line; false: it did not print one. */
 bool rt_story_rota_start(struct rt_story *story, const char *who, struct rt_seat *seat,
                          const char *words);
 
-/* Sends LINE again and again until REPLY comes, untold. If it has not for half a minute the story
- * is over. */
+/* Sends LINE again and again until REPLY comes, without telling. If it has not come after half a minute the story is
+ * over. */
 void rt_story_until(struct rt_story *story, struct rt_seat *seat, const char *line,
                     const char *reply);
 

@@ -30,7 +30,7 @@ static void submit(struct rt_also_side *side, struct rt_op *op)
     side->depth--;
 }
 
-/* Submits what may be, as long as that brings up more. */
+/* Submits what may be submitted, as long as that brings up more. */
 static void pump(struct rt_also_conn *c)
 {
     struct rt_also_side *sides[] = {&c->line, &c->foreign};
@@ -119,7 +119,7 @@ static void follow(struct rt_also_conn *c)
     c->base.retries = line->retries + foreign->retries;
 }
 
-/* Ops of the user that only the line is asked, and that go there as they are. */
+/* Ops of the user that concern only the line, and go there as they are. */
 static bool is_handed_on(const struct rt_op *op)
 {
     return op->kind == RT_OP_OBSERVE || op->kind == RT_OP_LIST ||
@@ -395,8 +395,8 @@ static uint32_t caps_of(const struct rt_also_side *side)
     return side->conn->engine->caps(side->conn);
 }
 
-/* Who waits elsewhere cannot be seen, so no WANTED; what outlives its session excludes nobody else's, so nothing
- * durable; a permit is one of several that hold at once, which their locks cannot be. */
+/* Waiters elsewhere cannot be seen, so no WANTED; what outlives its session does not exclude foreign clients, so
+ * nothing durable; a permit is one of several that hold at once, which foreign locks cannot be. */
 static uint32_t also_caps(const struct rt_conn *conn)
 {
     const struct rt_also_conn *c = (const struct rt_also_conn *)(const void *)conn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?also=DIALECT: Rota's own line, and at its front the lock of an incumbent as well. One connection made of two,
- * both of engines that are there: `line` of the URL with dialect line, `foreign` of the same URL with the dialect.
- * Only the engine contract is used, so any dialect will do that has a row in also.c.
+/* ?also=DIALECT: Rota's own line, and at its front the lock of an incumbent as well. One connection made of two, both
+ * of existing engines: `line` from the URL with dialect line, `foreign` from the same URL with DIALECT. Only the engine
+ * contract is used, so any dialect that has a row in also.c will do.
  *
  *   also.c    the rows, the connection, what it can promise; asks of its own to either side
  *   ticket.c  tickets: one step function brings what is there to what is wanted
@@ -24,10 +24,10 @@
  *   a reply of the foreign JOIN is lost: the ticket waits on (a try: UNKNOWN), and is asked for again by its
  *     foreign nonce.
  *   a reply of the foreign LEAVE is lost: UNKNOWN; it is asked again, here and by the user; the line is not left
- *     before.
- *   late, doubled: the engines below match answers to asks; what comes for a ticket that is not wanted any more is
- *     given back by its foreign nonce, never by a number that may have become another.
- *   the foreign ticket or session is lost: who held is told TICKET_LOST, and leaves the line; who was only asking
+ *     until then.
+ *   late, doubled: the engines below match answers to asks; what comes for a ticket that is no longer wanted is
+ *     given back by its foreign nonce, never by a number that may have become another's.
+ *   the foreign ticket or session is lost: a holder is told TICKET_LOST and leaves the line; whoever was only asking
  *     for it asks again in a new session: nobody loses its place in the line for that.
  *   the line's ticket or session is lost: the user is told, then the foreign lock is given back.
  * A ticket that nobody wants any more is brought to OUT on both sides in the background, as long as its sessions
@@ -62,7 +62,7 @@ struct rt_also_side {
     struct rt_conn *conn;
     struct rt_up up;
     struct rt_also_ask *queue, **tail; /* to be submitted when the engine is not on the stack */
-    uint32_t depth;                    /* it is, so many times */
+    uint32_t depth;                    /* it is, this many times */
 };
 
 enum rt_also_line { RT_ALSO_OUT, RT_ALSO_DOUBT, RT_ALSO_WAITING, RT_ALSO_FRONT };
@@ -80,7 +80,7 @@ struct rt_also_ticket {
     uint64_t session, nonce, number; /* the user's, and the line's */
     uint64_t foreign_session, foreign_nonce, foreign_number;
     uint32_t mode;
-    bool joining;  /* the line's JOIN is under way */
+    bool joining;  /* the line's JOIN is under way: its answer says all that comes meanwhile */
     bool tries;    /* RT_JOIN_TRY: does not wait */
     bool unwanted; /* both halves are to be OUT */
     bool untold;   /* nobody was told that it was granted */
@@ -91,6 +91,7 @@ struct rt_also_ticket {
     int left_err;
     bool doubt;                      /* ASKED: an answer was lost, it may be held */
     uint64_t seen;                   /* by the last round of rt_also_each */
+    struct rt_work *asker;           /* the JOIN that it is part of, until that is answered */
     struct rt_work *joiner, *leaver; /* ops that wait for what becomes of it */
     int64_t again_at;                /* what failed is tried again then */
     struct rt_also_ask line_ask, foreign_ask;
@@ -117,7 +118,7 @@ struct rt_also_conn {
     uint64_t nonces;                   /* the last foreign one */
     uint64_t rounds;
     struct rt_also_ask opening; /* of a foreign session that no BEAT waits for */
-    int64_t open_at;            /* it is not opened before */
+    int64_t open_at;            /* not to be opened before then */
     int open_err;               /* why it was not, the last time */
     char *ddl;                  /* the tables of both */
 };
@@ -145,12 +146,12 @@ struct rt_also_ticket *rt_also_by_nonce(struct rt_also_conn *c, const char *name
 struct rt_also_ticket *rt_also_by_number(struct rt_also_conn *c, const char *name, uint64_t session,
                                          uint64_t number);
 struct rt_also_ticket *rt_also_ticket_new(struct rt_also_conn *c, const struct rt_join *join);
-/* Does what is to be done next for T, if nothing of it is under way; T may be gone then. */
+/* Does whatever is next for T, if nothing of it is under way; T may be gone afterwards. */
 void rt_also_step(struct rt_also_conn *c, struct rt_also_ticket *t);
 void rt_also_step_all(struct rt_also_conn *c);
 /* T is not in the line any more; its user knows, or is told first. */
 void rt_also_line_gone(struct rt_also_conn *c, struct rt_also_ticket *t);
-/* T's foreign lock is gone: who held it is told. */
+/* T's foreign lock is gone: its holder is told. */
 void rt_also_foreign_gone(struct rt_also_conn *c, struct rt_also_ticket *t);
 void rt_also_free_all(struct rt_also_conn *c);
 /* Calls EACH for all; it may free the one it is given. */
@@ -170,7 +171,7 @@ extern const struct rt_turn_kind rt_also_join_kind, rt_also_leave_kind, rt_also_
 /* join.c: what became of the foreign half of T, which its joiner waits for: T as it stands (0), not known, or a
  * refusal: then all that was asked for together is given back first. */
 void rt_also_joined(struct rt_also_conn *c, struct rt_also_ticket *t, int err);
-/* T, which its joiner gave up, is gone, or has to be gone later. */
+/* T, which was lost or which its asker gave up, is gone, or has to be gone later. */
 void rt_also_join_gone(struct rt_also_conn *c, struct rt_also_ticket *t);
 /* leave.c: T's LEAVE ends with ERR. */
 void rt_also_left(struct rt_also_conn *c, struct rt_also_ticket *t, int err);
@@ -180,7 +181,7 @@ void rt_also_foreign_over(struct rt_also_conn *c); /* the foreign one is */
 void rt_also_want_foreign(struct rt_also_conn *c); /* one is needed */
 /* ticket.c: T's foreign half could not be asked for: ERR. */
 void rt_also_not_asked(struct rt_also_conn *c, struct rt_also_ticket *t, int err);
-/* Until when an ask for T has time. */
+/* How long an ask for T has time. */
 int64_t rt_also_deadline(const struct rt_also_conn *c, const struct rt_work *w);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two sessions. The user knows the line's; the foreign one lives as long as it can, and another takes its
- * place: only who held by it is told. A beat is answered when both have answered. */
+ * place: only those that held by it are told. A beat is answered when both have answered. */
 #include "engine/also/also.h"
 
 #include "base/alloc.h"

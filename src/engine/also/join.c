@@ -30,22 +30,6 @@ static size_t count_of(const struct rt_work *w)
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
-static void finish(struct rt_also_conn *c, struct rt_work *w)
-{
-    struct joining *j = joining_of(w);
-    if (w->pending > 0)
-        return;
-    for (size_t i = 0; w->err == 0 && i < count_of(w); i++) {
-        struct rt_join *join = &w->op->join.joins[i];
-        struct rt_also_ticket *t = j->tickets[i];
-        join->number = t->number;
-        join->granted = t->line == RT_ALSO_FRONT && t->foreign == RT_ALSO_HELD;
-        join->wanted = join->granted && join->flags & RT_JOIN_ARM && t->mode == RT_EXCLUSIVE;
-        t->untold = t->untold && !join->granted;
-    }
-    rt_turn_end(&c->turns, w, 0);
-}
-
 /* All that was asked for together is given back; the last one's end ends the op. */
 static void fail_all(struct rt_also_conn *c, struct rt_work *w)
 {
@@ -55,6 +39,8 @@ static void fail_all(struct rt_also_conn *c, struct rt_work *w)
     j->failed = true;
     for (size_t i = 0; i < count_of(w); i++) {
         struct rt_also_ticket *t = j->tickets[i];
+        if (t == NULL)
+            continue;
         t->unwanted = true;
         w->pending += t->joiner == NULL;
         t->joiner = w;
@@ -66,17 +52,69 @@ static void fail_all(struct rt_also_conn *c, struct rt_work *w)
     w->pending--;
 }
 
+/* The name of a ticket that was lost before the op was answered; NULL: none was. */
+static const char *lost_one(const struct rt_work *w)
+{
+    const struct joining *j = (const struct joining *)(const void *)w;
+    for (size_t i = 0; i < count_of(w); i++)
+        if (j->tickets[i] == NULL || j->tickets[i]->unwanted)
+            return j->joins[i].name;
+    return NULL;
+}
+
+/* Its user knows no number yet, so no event tells of the loss. A JOIN is asked again: LOST would say that the session
+ * is gone. A set is lost as a whole. */
+static void lose(struct rt_also_conn *c, struct rt_work *w, const char *name)
+{
+    int err = rt_words_no_ticket(&c->base, name);
+    assert(err == ROTA_LOST);
+    rt_work_note(&c->base, w, w->op->kind == RT_OP_JOIN ? ROTA_UNKNOWN : err);
+    fail_all(c, w);
+}
+
+static void answer(struct rt_work *w)
+{
+    struct joining *j = joining_of(w);
+    for (size_t i = 0; i < count_of(w); i++) {
+        struct rt_join *join = &w->op->join.joins[i];
+        struct rt_also_ticket *t = j->tickets[i];
+        join->number = t->number;
+        join->granted = t->line == RT_ALSO_FRONT && t->foreign == RT_ALSO_HELD;
+        join->wanted = join->granted && join->flags & RT_JOIN_ARM && t->mode == RT_EXCLUSIVE;
+        t->untold = t->untold && !join->granted;
+    }
+}
+
+static void end(struct rt_also_conn *c, struct rt_work *w)
+{
+    struct joining *j = joining_of(w);
+    for (size_t i = 0; i < count_of(w); i++)
+        if (j->tickets[i] != NULL)
+            j->tickets[i]->asker = NULL;
+    rt_turn_end(&c->turns, w, 0);
+}
+
+static void finish(struct rt_also_conn *c, struct rt_work *w)
+{
+    const char *lost = w->pending == 0 && w->err == 0 ? lost_one(w) : NULL;
+    if (lost != NULL)
+        lose(c, w, lost);
+    if (w->pending > 0)
+        return;
+    if (w->err == 0)
+        answer(w);
+    end(c, w);
+}
+
 void rt_also_join_gone(struct rt_also_conn *c, struct rt_also_ticket *t)
 {
-    struct rt_work *w = t->joiner;
+    struct rt_work *w = t->asker;
     struct joining *j = joining_of(w);
     for (size_t i = 0; i < count_of(w); i++)
         if (j->tickets[i] == t)
             j->tickets[i] = NULL;
-    t->joiner = NULL;
-    w->pending--;
-    if (!j->failed) /* lost while it was being asked for */
-        rt_work_note(&c->base, w, rt_words_no_ticket(&c->base, t->name));
+    w->pending -= t->joiner != NULL;
+    t->joiner = t->asker = NULL;
     finish(c, w);
 }
 
@@ -105,8 +143,8 @@ static void in_line(struct rt_also_conn *c, struct rt_work *w)
         struct rt_also_ticket *t = j->tickets[i];
         t->number = j->joins[i].number;
         t->line = j->joins[i].granted ? RT_ALSO_FRONT : RT_ALSO_WAITING;
-        if (t->line != RT_ALSO_FRONT || t->foreign >= RT_ALSO_QUEUED)
-            t->joiner = NULL;
+        if (t->line == RT_ALSO_FRONT && t->foreign < RT_ALSO_QUEUED)
+            t->joiner = w;
         w->pending += t->joiner != NULL;
     }
     for (size_t i = 0; i < n; i++)
@@ -123,7 +161,6 @@ static void not_in_line(struct rt_also_conn *c, struct rt_work *w, int err)
     size_t n = count_of(w);
     for (size_t i = 0; i < n; i++) {
         struct rt_also_ticket *t = j->tickets[i];
-        t->joiner = NULL;
         if (err == ROTA_UNKNOWN && t->line == RT_ALSO_OUT)
             t->line = RT_ALSO_DOUBT;
         if (err == ROTA_UNKNOWN || (t->line != RT_ALSO_OUT && !looked))
@@ -133,8 +170,11 @@ static void not_in_line(struct rt_also_conn *c, struct rt_work *w, int err)
     }
     rt_work_note(&c->base, w, err);
     for (size_t i = 0; i < n; i++)
+        j->tickets[i]->asker = NULL;
+    for (size_t i = 0; i < n; i++)
         rt_also_step(c, j->tickets[i]); /* each once: it may be gone then */
-    if (err == ROTA_LOST && j->joins[0].session == c->session)
+    /* A set may have lost one of its tickets only: the next beat says how the session is. */
+    if (err == ROTA_LOST && w->op->kind == RT_OP_JOIN && j->joins[0].session == c->session)
         rt_also_session_over(c);
     rt_turn_end(&c->turns, w, 0);
 }
@@ -215,7 +255,7 @@ static int begin(void *engine, struct rt_work *w)
     }
     memcpy(j->joins, op->join.joins, op->join.n * sizeof(*j->joins));
     for (size_t i = 0; i < op->join.n; i++) {
-        j->tickets[i]->joiner = w;
+        j->tickets[i]->asker = w;
         j->tickets[i]->joining = true;
     }
     j->ask.op = (struct rt_op){

@@ -134,7 +134,7 @@ static void line_changed(struct rt_also_conn *c, struct rt_also_ask *ask)
         err = rt_words_no_ticket(&c->base, op->change.name);
     if (err == 0 && op->change.what & RT_CHANGE_DOWNGRADE)
         t->mode = RT_SHARED;
-    /* Nobody can say that nobody waits elsewhere. Readers would keep each other out by that. */
+    /* Nobody can say that nobody waits elsewhere. Not for readers: they would keep each other out that way. */
     op->change.wanted = err == 0 && (ask->op.change.wanted ||
                                      (op->change.what & RT_CHANGE_ARM && t->mode == RT_EXCLUSIVE));
     if (err == ROTA_LOST && t != NULL)
@@ -188,7 +188,7 @@ const struct rt_turn_kind rt_also_change_kind = {
 
 /* ---- BREAK ---------------------------------------------------------------------------------- */
 
-/* Of the line only: its holder gives the foreign lock back when it hears of it, or that ends by its ttl. A number
+/* Only in the line: its holder gives the foreign lock back when it hears of it, or the lock ends by its ttl. A number
  * means nothing to the others. */
 static void broken(struct rt_also_conn *c, struct rt_also_ask *ask)
 {

@@ -55,8 +55,8 @@ static void each_held(void *arg, const char *name, const struct rota_place *plac
         collect(l, &l->held, name, place);
 }
 
-/* Whether F, which holds the foreign lock, is S of the line: its ticket says so, or where the dialect has no room
- * for that its label. */
+/* Whether F, which holds the foreign lock, is S of the line: its ticket says so or, where the dialect has no room
+ * for that, its label. */
 static bool is_same(const struct rota_place *f, const struct rota_place *s)
 {
     if (f->owner != 0)
@@ -83,7 +83,7 @@ static bool is_torn(const struct look *l)
     return false;
 }
 
-/* Who is at the front holds only if it has the foreign lock too. */
+/* The one at the front holds only if it has the foreign lock too. */
 static void merge(struct look *l, const struct rt_op *op)
 {
     for (size_t i = 0; i < l->in_line.count; i++) {
@@ -172,7 +172,7 @@ struct check {
     struct rt_also_side *side;
 };
 
-/* Of the other side what differs: order and numbers are the line's. */
+/* From the other side only what differs: order and numbers are the line's. */
 static void each_foreign(void *arg, const struct rota_verdict *v)
 {
     const struct rt_op *op = arg;

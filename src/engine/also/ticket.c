@@ -187,7 +187,7 @@ static void asked(struct rt_also_conn *c, struct rt_also_ask *ask)
         rt_also_step(c, t);
     else if (t->joiner != NULL)
         rt_also_joined(c, t, 0);
-    else if (t->foreign == RT_ALSO_HELD)
+    else if (t->foreign == RT_ALSO_HELD && !t->joining)
         tell_granted(c, t);
 }
 
@@ -204,7 +204,7 @@ static void ask_foreign(struct rt_also_conn *c, struct rt_also_ticket *t)
         t->foreign_number = 0;
         t->doubt = false;
     }
-    /* `owner` tells who looks which ticket of the line it belongs to. */
+    /* `owner` tells whoever looks which ticket of the line it belongs to. */
     t->join = (struct rt_join){.name = t->name,
                                .session = t->foreign_session,
                                .nonce = t->foreign_nonce,
@@ -216,13 +216,13 @@ static void ask_foreign(struct rt_also_conn *c, struct rt_also_ticket *t)
     rt_also_send(&c->foreign, &t->foreign_ask, asked, t);
 }
 
-/* The LEAVE of either half came to nothing yet: whoever waits is told, and it goes on here. */
+/* The LEAVE of either half has come to nothing so far: whoever waits is told, and it goes on here. */
 static void not_left(struct rt_also_conn *c, struct rt_also_ticket *t)
 {
     later(c, t);
     if (t->leaver != NULL)
         rt_also_left(c, t, ROTA_UNKNOWN);
-    else if (t->joiner != NULL)
+    else if (t->asker != NULL)
         rt_also_join_gone(c, t);
 }
 
@@ -293,7 +293,7 @@ static void gone(struct rt_also_conn *c, struct rt_also_ticket *t)
         t->left_err = rt_words_no_ticket(&c->base, t->name);
     if (t->leaver != NULL)
         rt_also_left(c, t, t->left_err);
-    if (t->joiner != NULL)
+    if (t->asker != NULL)
         rt_also_join_gone(c, t);
     rt_free(t);
 }
@@ -375,7 +375,7 @@ static void line_granted(struct rt_also_conn *c, struct rt_also_ticket *t, const
     }
     if (t->line == RT_ALSO_WAITING)
         t->line = RT_ALSO_FRONT;
-    bool told = !t->unwanted && t->joiner == NULL && t->line == RT_ALSO_FRONT &&
+    bool told = !t->unwanted && t->joiner == NULL && !t->joining && t->line == RT_ALSO_FRONT &&
                 (t->foreign == RT_ALSO_HELD || RT_BUG(RT_BUG_TOLD_AT_THE_FRONT));
     if (told)
         tell_granted(c, t);
@@ -438,8 +438,8 @@ static void foreign_granted(struct rt_also_conn *c, struct rt_also_ticket *t,
     bool held = t->foreign == RT_ALSO_HELD;
     t->foreign = RT_ALSO_HELD;
     t->foreign_number = e->fence != 0 ? e->fence : e->number;
-    if (held || t->unwanted || t->foreign_ask.busy)
-        return; /* told before; or its LEAVE, or the answer to its JOIN, says the rest */
+    if (held || t->unwanted || t->foreign_ask.busy || t->joining)
+        return; /* told before; or its LEAVE, or the answer to either JOIN, says the rest */
     if (t->joiner != NULL)
         rt_also_joined(c, t, 0);
     else if (t->line == RT_ALSO_FRONT)

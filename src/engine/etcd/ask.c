@@ -88,7 +88,7 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
-/* A is not in the ledger any more. */
+/* A is no longer in the ledger. */
 static void answer(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     if (!c->link.closing && a->answer != NULL)
@@ -109,10 +109,10 @@ static void answer_done(struct rt_etcd_conn *c, struct rt_etcd_ask *a,
     (void)rt_etcd_fail(c, rv, "%.180s: %s", rt_etcd_at(c),
                        rv == ROTA_NOMEM ? "out of memory for its answer"
                                         : "its answer cannot be understood");
-    answer(c, a, a->entry.reads ? rv : ROTA_UNKNOWN, NULL); /* done it is, but what? */
+    answer(c, a, a->entry.reads ? rv : ROTA_UNKNOWN, NULL); /* it was done, but what? */
 }
 
-/* What its user can do about it, where etcd does not say. */
+/* What the user can do about it, where etcd does not say. */
 static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const char *said, char *out,
                     size_t room)
 {
@@ -171,7 +171,7 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
     } else if (v.elsewhere && (v.fate == RT_GRPC_NOT_DONE || e->reads || e->again)) {
         rt_ledger_again(&c->link.ledger, e, false);
     } else {
-        int rv = e->maybe && !e->reads ? ROTA_UNKNOWN : v.err; /* an earlier try may be done yet */
+        int rv = e->maybe && !e->reads ? ROTA_UNKNOWN : v.err; /* an earlier try may happen yet */
         rt_ledger_out(e);
         answer(c, a, rt_etcd_fail(c, rv, "%s", why), NULL);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greetings: who we are (Authenticate) and how the server is (Status); tokens that are refused.
+/* Greetings: who we are (Authenticate) and how the server is doing (Status); tokens that are refused.
  *
- * A token is good at all endpoints, so it is kept from one connection to the next. */
+ * A token is valid at all endpoints, so it is kept from one connection to the next. */
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
@@ -33,7 +33,7 @@ static void maybe_greeted(struct rt_etcd_conn *c)
     rt_etcd_wrote(c);
 }
 
-/* WHAT did not go well: this endpoint is left. */
+/* WHAT did not go well: we leave this endpoint. */
 static void give_up(struct rt_etcd_conn *c, const char *what, const struct rt_grpc_end *end)
 {
     bool odd = end->message[0] == '\0' && end->status == RT_GRPC_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BREAK: anybody's ticket is taken out, and its session told by a touch of its key. */
+/* BREAK: takes out anybody's ticket, and tells its session by touching that session's key. */
 #include "engine/etcd/ops.h"
 
 #define BATCH 60 /* durable tickets per step */
@@ -9,7 +9,7 @@ struct breaking {
     int64_t lease;       /* of the ticket's own: revoked too */
     bool any, tells;     /* some went already; the session is told in the same step */
     bool was_again;      /* an earlier try may have done it */
-    bool effect;         /* something was done: no definite error any more, but UNKNOWN */
+    bool effect;         /* something was done: from now on no definite error, but UNKNOWN */
     size_t size;
     char key[RT_ETCD_KEY_MAX];
 };
@@ -84,7 +84,7 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
         memcpy(b->key, kv->key.data, kv->key.len);
         rt_etcd_card_read(&card, kv->value.data, kv->value.len);
         if (rt_etcd_is_ours(&id, &card) && (id.durable || (uint64_t)kv->lease != id.session))
-            b->lease = kv->lease; /* of others it may have more keys than this one */
+            b->lease = kv->lease; /* a foreign lease may have more keys than this */
         err = send_one(c, b, id.ours && !id.durable ? id.session : 0);
     }
     if (err != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CHANGE: a ticket of ours is verified, given a value, downgraded, armed.
  *
- * To verify and arm is one transaction that reads. A new value of a leader is one that writes. The rest
- * reads the ticket first, because what else its value says must stay. */
+ * Verifying and arming is one transaction that reads. A leader's new value is one that writes. The rest
+ * reads the ticket first, because whatever else its value says must stay. */
 #include "engine/etcd/ops.h"
 
 #include "core/grant.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small things that nobody waits for and that must be done: sent again until etcd has answered. */
+/* Small things that nobody waits for but that must be done: sent again until etcd has answered. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 #include "base/list.h"
 
-#define TRIES 16 /* each of call_ms: what it is about has ended by its lease long before */
+#define TRIES 16 /* of call_ms each: long before, what it concerns has ended by its lease */
 
 struct rt_etcd_chore {
     struct rt_etcd_chore *next, **link;
@@ -60,7 +60,7 @@ void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const v
     struct rt_etcd_side *s = rt_etcd_s(c);
     struct rt_etcd_chore *chore = rt_alloc(sizeof(*chore) + size);
     if (chore == NULL)
-        return; /* a lease ends by itself; who waits behind looks when the key goes */
+        return; /* a lease ends by itself; waiters behind look when the key goes */
     chore->kind = kind;
     chore->number = number;
     chore->size = size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection, as etcd speaks: its codec, an endpoint that falls sick, the end of it all. */
+/* What is etcd's own in a connection: its codec, an endpoint that falls sick, the end. */
 #include "engine/etcd/link.h"
 
 #include <stdarg.h>
@@ -84,7 +84,7 @@ void rt_etcd_sicken(struct rt_etcd_conn *c, const char *format, ...)
     l->drain_until = now + rt_dial_patience(c->base);
     rt_link_note(&c->link, why, true);
     rt_link_timer(&c->link,
-                  now); /* from its own turn: who found out may be in the midst of something */
+                  now); /* from its own turn: the caller may be in the middle of something */
 }
 
 /* ---- Hearing ---------------------------------------------------------------------------------------- */

@@ -3,8 +3,9 @@
  *
  *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ revoked ──▶ leftovers ──▶ verdicts
  *
- * Rights and the smallest ttl are found by doing: a lease is taken, a key that no line has is put on it and
- * read, and both go again. Not where there is no space: that would be refused until the time is over. */
+ * Rights and the smallest ttl are found by trying: a lease is taken, a key that no line has is put on it
+ * and read, and both are removed again. Not where there is no space: that would be refused until the
+ * time is over. */
 #include "engine/etcd/ops.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ struct check {
     struct rt_etcd_probe *probe;
     int64_t lease, least_s;
     size_t members, learners;
-    size_t ends, answer;        /* endpoints, and those of them that do */
+    size_t ends, answer;        /* endpoints, and those that answer */
     const char *silent;         /* why one of the others does not; NULL */
     struct rt_etcd_facts worst; /* of those that told: the version with the gravest bugs ... */
     char versions[80];          /* ... and all there are */
@@ -60,7 +61,7 @@ static void take_facts(struct check *k, const struct rt_etcd_facts *f)
     }
 }
 
-/* Of who is asked now; if nobody told, of the greeting. */
+/* The facts of those just asked; if none of them said any, those of the greeting. */
 static void take_all(struct rt_etcd_conn *c, struct check *k)
 {
     k->ends = rt_etcd_end_count(c);
@@ -262,7 +263,7 @@ static void give_back(struct rt_etcd_conn *c, struct check *k)
     k->lease = 0;
 }
 
-/* What came of a trial: whether there is nothing more to try. */
+/* Takes the outcome of a trial; returns whether there is nothing more to try. */
 static bool tried(struct rt_etcd_conn *c, struct check *k, const struct rt_etcd_ask *a, int err)
 {
     if (err == 0)
@@ -292,7 +293,7 @@ static void revoked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
         conclude(c, k);
 }
 
-/* Waited for: nothing shall be left when the verdicts are there. */
+/* The revoke is waited for: nothing must be left over once the verdicts are in. */
 static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct check *k = a->owner;

@@ -11,13 +11,13 @@
 
 #define NEVER INT_MAX
 
-/* Since which patch of 3.4, 3.5, 3.6 and 3.7 it is mended; later ones never had it. */
+/* The patch of 3.4, 3.5, 3.6 and 3.7 that fixed it; later releases never had it. */
 struct bug {
     int mended[4];
     const char *text;
 };
 
-/* The gravest first: only one is told. */
+/* The gravest first: only one is reported. */
 static const struct bug lease_bugs[] = {
     {{31, 13, 0, 0}, "a leader that was paused may revoke living leases (15247)"},
     {{38, 23, 5, 0}, "a keep-alive of a revoked lease may succeed (20590)"},

@@ -3,15 +3,16 @@
  *
  *   keys, page by page ──▶ those that are wanted ──▶ their values and leases, some at a time ──▶ told
  *
- * Values only of what may be a ticket: others keep megabytes beside us, and an answer has its limit. Where some are
- * too large for one answer fewer are asked for. Leases come with the values: since 3.7 keys alone have none. */
+ * Values are read only for what may be a ticket: others keep megabytes beside us, and an answer has its limit.
+ * Where some are too large for one answer, fewer are asked for. Leases come with the values: since 3.7 keys alone
+ * have none. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 
 #define PAGE 1000   /* keys */
 #define EACH_MAX 64 /* values */
-#define AGAIN_MAX 3 /* from the beginning, when the revision was compacted under us */
+#define AGAIN_MAX 3 /* restarts, when the revision was compacted under us */
 
 static int send_page(struct rt_etcd_conn *c, struct rt_etcd_gather *g);
 static int send_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g);
@@ -138,7 +139,7 @@ static int read_page(struct rt_etcd_conn *c, struct rt_etcd_gather *g,
     if (rv != 0 || !g->more)
         return rv;
     const ProtobufCBinaryData *last = &got->kvs[got->n_kvs - 1]->key;
-    /* A key longer than any of ours: what begins with its beginning is none of ours either. */
+    /* A key longer than any of ours: no other key with the same beginning is ours either. */
     g->last_size = last->len < RT_ETCD_KEY_MAX ? last->len : RT_ETCD_KEY_MAX;
     memcpy(g->last, last->data, g->last_size);
     g->last[g->last_size++] = last->len < RT_ETCD_KEY_MAX ? '\0' : '\x7f';
@@ -195,7 +196,7 @@ int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_w
 
 /* ---- Which ------------------------------------------------------------------------------------- */
 
-/* The first key behind all that begin with PREFIX, into OUT (as large): its size; 0: there is none. */
+/* Writes the first key behind all that begin with PREFIX into OUT (as large); returns its size; 0: there is none. */
 static size_t prefix_end(const char *prefix, char *out)
 {
     size_t n = strlen(prefix);

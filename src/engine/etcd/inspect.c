@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEASES_MAX 128 /* asked about; of more in one line the rest is not known */
+#define LEASES_MAX 128 /* asked about; beyond that in one line, the rest is not known */
 #define LINES_EACH 32  /* per transaction, of a session */
 
 #define PLAIN \
@@ -85,7 +85,7 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     const RtEtcd__LeaseTimeToLiveResponse *got = reply;
     if (err == 0 && got->ttl > 0)
         in->leases[a->extra].left_ms = got->ttl * 1000;
-    one_over(c, in); /* without it: it is about to end, or not to be known to us */
+    one_over(c, in); /* else not known: it is about to end, or not for us to know */
 }
 
 static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -123,7 +123,7 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
     in->work.pending++; /* the last is not over before all are begun */
     for (size_t i = 0; i < in->lease_count; i++) {
         RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-        left.id = in->leases[i].id; /* without memory it is not known, and the same of its label */
+        left.id = in->leases[i].id; /* without memory it stays unknown, and so does its label */
         (void)rt_etcd_work_ask(c, &in->work, RT_ETCD_LEASE_LEFT, &left, left_seen, in, i);
         if (plain[i])
             (void)rt_etcd_ask_session(c, &in->work, (uint64_t)left.id, label_seen, in, i);
@@ -134,7 +134,7 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
 
 /* ---- Collecting ------------------------------------------------------------------------------------ */
 
-/* Not Rota's: a leader's bare value is at home where its session is. */
+/* Not Rota's: a leader's bare value belongs where its session is. */
 static bool is_foreign(const struct rt_etcd_place *p)
 {
     bool leader = p->id.ours && p->id.nonce != 0 && (uint64_t)p->kv->lease == p->id.session;

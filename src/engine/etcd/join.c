@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JOIN and JOIN_ALL: tickets put by one transaction, all with one revision, and looked at by the same.
+/* JOIN and JOIN_ALL: one transaction puts the tickets, all with one revision, and looks at their lines.
  *
  *   [leases of their own] ──▶ put ──▶ all stand ──▶ [at_least: secured] ──▶ done, those not granted wait
  *                              │ ▲        └── of another kind: taken back
  *                              ▼ │
  *                     the line is not as guarded: look, decide (BUSY, INVALID), guard anew
  *
- * Sets of more than FRONTS_MAX names look by a transaction of its own, after the put.
+ * Sets of more than FRONTS_MAX names look in a separate transaction, after the put.
  *
- * A leased ticket is put whatever the line is, and taken back if it does not fit: one flight for what is
- * nearly always so. A try, and a durable ticket, which nobody would take out if we died, are put only
- * if the line is still as it was when it was decided on.
- * What if the reply is lost: the key or its value has the nonce; asked again it is found there. A spot where
- * something else of ours stands (a JOIN that came late) is left alone: the ticket gets a key of its own. */
+ * A leased ticket is put whatever the line holds, and taken back if it does not fit: one flight in nearly
+ * every case. A try, and a durable ticket, which nobody would take out if we died, are put only if the line
+ * is still as it was when we decided.
+ * What if the reply is lost: the key or its value has the nonce; when asked again, it is found there. A spot
+ * where something else of ours stands (a JOIN that came late) is left alone: the ticket gets its own key. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@
 
 #include <assert.h>
 
-#define TRIES 200       /* of a guarded put, while others come and go */
+#define TRIES 200       /* of a guarded put while others come and go */
 #define FULL_LOOK_MAX 1 /* joins whose whole line is read with the put */
 #define FRONTS_MAX (RT_ETCD_OPS_MAX / 2)
 
@@ -47,7 +47,7 @@ struct joining {
     uint32_t tries;
     int64_t revision; /* GUARD_OLDER: the line as of then */
     bool durable, attempt;
-    bool effect; /* something was done: no definite error any more, but UNKNOWN */
+    bool effect; /* something was done: from now on no definite error, but UNKNOWN */
     bool put;    /* the last try put them all; else they were found, or not */
     struct one ones[];
 };
@@ -105,7 +105,7 @@ static int check_all(struct rt_etcd_conn *c, const struct rt_work *w)
     return 0;
 }
 
-/* Whether a ticket of one's kind may stand behind FRONT. */
+/* Whether a ticket of this kind may stand behind FRONT. */
 static int check_kind(struct rt_etcd_conn *c, const struct rt_join *join,
                       const struct rt_etcd_card *front)
 {
@@ -168,7 +168,7 @@ static void add_put(struct rt_etcd_conn *c, struct rt_etcd_txn *t, const struct 
         put->lease = (int64_t)one->join->session;
 }
 
-/* What is to be seen of the line, in either branch: its front, with the one behind it, or all of it. */
+/* What to read of the line, in either branch: its front, with the one behind it, or the whole line. */
 static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct joining *j,
                       const struct one *one)
 {
@@ -194,7 +194,8 @@ static void add_guard(struct rt_etcd_txn *t, const struct joining *j, const stru
         rt_etcd_if_absent(t, key, one->ticket->key_size);
 }
 
-/* Else only those of an earlier try are in the way of a put, which is rare: then a look of its own follows. */
+/* Otherwise only tickets of an earlier try can be in the way of a put, which is rare: then a
+ * separate look follows. */
 static bool is_guarded(const struct joining *j)
 {
     for (size_t i = 0; i < j->n; i++)
@@ -259,13 +260,13 @@ static void doubt_all(struct rt_etcd_conn *c, struct joining *j)
     }
 }
 
-/* ERR, for which errmsg is set. Nothing of it stands in a line, or that is not known. */
+/* Fails with ERR, for which errmsg is set. None of the tickets stands in a line, or that is not known. */
 static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
 {
     if (j->effect && err != ROTA_LOST)
         err = ROTA_UNKNOWN;
     if (err == ROTA_UNKNOWN)
-        doubt_all(c, j); /* leases, too: what has no ticket ends by itself */
+        doubt_all(c, j); /* leases too: one without a ticket ends by itself */
     else
         revoke_leases(c, j);
     bool lost = err == ROTA_LOST && !j->durable;
@@ -278,7 +279,7 @@ static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
 static void undo_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct joining *j = a->owner;
-    (void)reply; /* gone it is, by this or before */
+    (void)reply; /* it is gone, by this or before */
     if (err != 0)
         rt_work_note(rt_etcd_base(c), &j->work,
                      rt_etcd_fail(c, ROTA_UNKNOWN,
@@ -291,7 +292,7 @@ static void undo_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     rt_etcd_work_end(c, &j->work, 0);
 }
 
-/* All go again: ERR, which is noted, when they have. One by one: each only if it is that very ticket. */
+/* Takes all back, then ends with ERR, which is noted. One by one: each only if it is that very ticket. */
 static void undo(struct rt_etcd_conn *c, struct joining *j, int err)
 {
     rt_work_note(rt_etcd_base(c), &j->work, err);
@@ -369,7 +370,7 @@ static void secured(struct rt_etcd_conn *c, void *arg, int err)
         finish(c, j);
 }
 
-/* at_least_ms: what is granted is put on leases of their own before anybody hears of it. */
+/* at_least_ms: granted tickets are put on leases of their own before anybody hears of the grant. */
 static void settle(struct rt_etcd_conn *c, struct joining *j)
 {
     bool any = false;
@@ -411,7 +412,7 @@ static int read_full(struct rt_etcd_conn *c, struct one *one, const RtEtcd__Rang
     return 0;
 }
 
-/* The first two: who is neither of them finds the one ahead by a look of its own, while it waits. */
+/* The first two: a ticket that is neither finds the one ahead by its own look, while it waits. */
 static void read_simple(struct one *one, const RtEtcd__RangeResponse *first)
 {
     const RtEtcd__KeyValue *second = first->n_kvs > 1 ? first->kvs[1] : NULL;
@@ -423,7 +424,7 @@ static void read_simple(struct one *one, const RtEtcd__RangeResponse *first)
     }
 }
 
-/* How ONE stands, its number known, by the looks from AT on. */
+/* How ONE stands, its number known, according to the looks from AT on. */
 static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct one *one,
                       const RtEtcd__TxnResponse *reply, size_t at)
 {
@@ -467,13 +468,13 @@ static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__T
             undo(c, j, rv);
             return;
         }
-        if (j->attempt) /* as was guarded when it was put, now or by a try whose answer was lost */
+        if (j->attempt) /* as guarded when it was put, now or by a try whose answer was lost */
             one->granted = one->join->mode != RT_GATHER;
     }
     settle(c, j);
 }
 
-/* Whether there is room for one more behind those there are. */
+/* Whether there is room for one more behind those already there. */
 static bool has_room(const struct rt_etcd_line *line, const struct rt_join *join)
 {
     struct rt_grant g;
@@ -555,7 +556,7 @@ static bool is_of(const struct one *one, const RtEtcd__KeyValue *kv)
     return id.spot == 0 || card.nonce == one->join->nonce;
 }
 
-/* How many of an earlier try are there; their numbers. *TAKEN: where another ticket stands. */
+/* How many tickets of an earlier try are there; sets their numbers. *TAKEN: spots where another ticket stands. */
 static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply, size_t *taken)
 {
     size_t found = 0;
@@ -571,7 +572,7 @@ static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply, size
     return found;
 }
 
-/* The looks of REPLY, from AT on, say how those FOUND stand, or what to do. */
+/* The looks of REPLY, from AT on, say how the FOUND ones stand, or what to do. */
 static void judge(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply,
                   size_t at, size_t found)
 {
@@ -597,7 +598,7 @@ static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
 
 static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once);
 
-/* Under keys of their own, then: none of them was put. The spots stay as they are, so that a JOIN that is
+/* None of them was put, so they get keys of their own. The spots stay as they are, so that a JOIN that is
  * asked again finds itself where it was. */
 static int put_elsewhere(struct rt_etcd_conn *c, struct joining *j)
 {
@@ -654,7 +655,7 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
     const RtEtcd__LeaseGrantResponse *got = reply;
     if (err == 0)
         j->ones[a->extra].lease = got->id;
-    if (err == ROTA_UNKNOWN) /* a lease is no ticket: one that came after all ends by itself */
+    if (err == ROTA_UNKNOWN) /* a lease is no ticket: if granted after all, it ends by itself */
         err = a->entry.given_up ? a->entry.err : ROTA_UNREACHABLE;
     rt_work_note(rt_etcd_base(c), &j->work, err);
     if (j->work.pending > 0)
@@ -674,7 +675,7 @@ static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
     return rt_etcd_work_ask(c, &j->work, RT_ETCD_LEASE_GRANT, &grant, lease_answered, j, i);
 }
 
-/* ONCE: with keys that are never those of others. */
+/* ONCE: with keys that no others ever have. */
 static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once)
 {
     for (size_t i = 0; i < j->n; i++) {

@@ -40,7 +40,7 @@ size_t rt_etcd_line_end(char *out, const char *name)
     return printed(snprintf(out, RT_ETCD_KEY_MAX, "%s%c", name, '/' + 1));
 }
 
-/* Up to 16 digits as we write them; *AT behind them. False: none, or padded, or too many. */
+/* Up to 16 digits as we write them; *AT is moved past them. False: none, or padded, or too many. */
 static bool read_hex(const uint8_t **at, const uint8_t *end, uint64_t *out)
 {
     const uint8_t *p = *at;
@@ -68,7 +68,7 @@ static void read_id(const uint8_t *at, const uint8_t *end, struct rt_etcd_id *id
 {
     struct rt_etcd_id got = {0};
     *id = got;
-    /* No digit of a lease: etcd's begin with d, too, where the id of a member does. */
+    /* 'p' is no digit of a lease. 'd' would be: etcd's leases begin with it where the id of a member does. */
     if (at < end && *at == 'p' && memchr(at, '-', (size_t)(end - at)) != NULL) {
         got.durable = true;
         at++;
@@ -135,7 +135,7 @@ static uint32_t take_small(struct text *t)
     return (uint32_t)number;
 }
 
-/* Letters; those of a later minor mean nothing to us. */
+/* Letters; those of a later minor version mean nothing to us. */
 static uint32_t take_flags(struct text *t)
 {
     uint32_t flags = 0;

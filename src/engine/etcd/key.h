@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout in etcd: keys of tickets, and what their values say.
  *
- *   NAME/LEASE-sSPOT        a ticket; it goes with the lease, its session (hexadecimal, not padded)
- *   NAME/LEASE-NONCE        one whose key nobody may have after it: at_least, a leader's, the ninth in a line
+ *   NAME/LEASE-sSPOT        a ticket; it ends with LEASE, its session (hexadecimal, not padded)
+ *   NAME/LEASE-NONCE        one whose key is never reused: at_least, a leader's, the ninth in a line
  *   NAME/pSESSION-NONCE     a durable one: no lease, or one of its own that ends it
  *   NAME/LEASE              one of Go's concurrency.Mutex and Election, etcdctl lock, the lock service
  *   +rota/LEASE             a session; its value is the label. No spelled name has a '+'
  *
- * Spots are small numbers that a client uses again and again: to look at a line etcd walks over all keys that
- * were ever there, until somebody compacts its history. The NONCE in the value tells the tickets apart.
+ * Spots are small numbers that a client reuses: to read a line, etcd walks over every key that was ever
+ * there, until somebody compacts its history. The NONCE in the value tells the tickets apart.
  *
  * A value is "rota1 MODE TAKE OF FLAGS OWNER BOUND SINCE NONCE SIZE LABEL VALUE"; SIZE is that of the label.
- * Any other value is an exclusive ticket's whose value it is: a foreign one, or a leader of ours, which
- * foreign observers understand so. */
+ * Any other value belongs to an exclusive ticket and is its value: a foreign ticket's, or that of a leader
+ * of ours, which foreign observers can then read. */
 #ifndef RT_ETCD_KEY_H
 #define RT_ETCD_KEY_H
 
@@ -41,7 +41,7 @@ size_t rt_etcd_key_spot(char *out, const char *name, uint64_t session, uint64_t 
 size_t rt_etcd_line_begin(char *out, const char *name);
 size_t rt_etcd_line_end(char *out, const char *name); /* the first key behind the line */
 
-/* Takes a key of a line apart; *NAME_SIZE: bytes of the line's name. False: it is none (no '/'). */
+/* Takes a key of a line apart; *NAME_SIZE: bytes of the line's name. False: it is not one (no '/'). */
 bool rt_etcd_key_read(const uint8_t *key, size_t n, size_t *name_size, struct rt_etcd_id *id);
 
 #define RT_ETCD_CARD_DETECT 0x1u /* ROTA_PLACE_DETECT */
@@ -57,13 +57,13 @@ struct rt_etcd_card { /* a value, taken apart */
     const uint8_t *label, *value;
     size_t label_size, value_size;
     bool plain; /* no words of ours: all of it is the value */
-    bool newer; /* of a later layout: nothing else is known of it */
+    bool newer; /* of a later layout: nothing else is known */
 };
 
 /* Never fails: what is not ours, or cannot be read, is plain. Points into BYTES. */
 void rt_etcd_card_read(struct rt_etcd_card *card, const uint8_t *bytes, size_t n);
 
-/* Into OUT (RT_ETCD_CARD_MAX bytes): the size. A plain card's is its value. */
+/* Writes into OUT (RT_ETCD_CARD_MAX bytes) and returns the size. A plain card is written as its value alone. */
 size_t rt_etcd_card_write(const struct rt_etcd_card *card, char *out);
 
 /* Whether VALUE alone may stand for a ticket: nobody would read it as something else. */

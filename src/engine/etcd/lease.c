@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keep-alives: one stream for all leases, opened again when it ends or stands still.
  *
- * An answer names its lease, not its request: one that was given up must not be taken for the answer to a
- * later one, whose time would count from too late (I3). So after that the stream is another. */
+ * An answer names its lease, not its request: the answer to one that was given up must not be taken for
+ * the answer to a later one, whose time would count from too late (I3). So after giving one up, a new
+ * stream is used. */
 #include "engine/etcd/link.h"
 
 #include "base/bug.h"
@@ -148,7 +149,7 @@ int64_t rt_etcd_lease_owed(const struct rt_etcd_conn *c)
     return owed;
 }
 
-/* With NOW RT_NEVER all, else those whose time is over. */
+/* All if NOW is RT_NEVER, else those whose time is over. */
 static void end_some(struct rt_etcd_conn *c, int64_t now, const char *why)
 {
     struct rt_etcd_keep all;

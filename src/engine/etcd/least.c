@@ -4,15 +4,15 @@
  *   granted ──▶ a lease of its own ──▶ the key on it ──▶ told ──▶ time over: back on the session's lease
  *                                                         └──▶ left: marked, on a shorter one; time over: that is revoked
  *
- * The lease is not kept alive: if we die, it ends the ticket some time after its own. It is a ttl and a bit
- * longer than that, so that no deadline that was promised until then is later than its end (I3), and so
- * that the key can be moved while it lives. If that cannot be done the session is renewed for no longer
- * than the lease lasts, and before that the ticket is called lost. */
+ * The lease is not kept alive: if we die, it ends the ticket some time after the ticket's own time. It lasts a ttl and
+ * a bit longer than that time, so that no deadline promised until then is later than its end (I3), and so that the key
+ * can be moved while it lives. If the key cannot be moved, the session is renewed for no longer than the lease lasts,
+ * and before its end the ticket is declared lost. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 
-#define MARGIN_MS 3000 /* of the lease over the time: to move the key, also over a fail-over */
+#define MARGIN_MS 3000 /* of the lease over the time: to move the key, even across a fail-over */
 #define AGAIN (200 * RT_MS)
 #define TRIES 4 /* to put a key that changes meanwhile: nobody changes it often */
 
@@ -22,7 +22,7 @@ struct rt_etcd_least {
     int64_t until;  /* the time that was promised: from then on a LEAVE takes it out */
     int64_t act_at; /* when to move or revoke: then, and later again */
     int64_t lease;
-    int64_t ends; /* the lease, counted as a session's */
+    int64_t ends; /* the lease's end, counted as a session's */
     bool busy;
     bool refused; /* a LEAVE did not go well: it ends with its time all the same */
     uint32_t tries;
@@ -38,13 +38,13 @@ static bool is_held(const struct rt_etcd_least *l)
     return l->ticket != NULL && l->fn == NULL && !l->ticket->leaving;
 }
 
-/* While a LEAVE is under way the key stays on its lease: what that marks goes with it. */
+/* While a LEAVE is under way the key stays on its lease: what the LEAVE marks ends with that lease. */
 static bool is_idle(const struct rt_etcd_least *l)
 {
     return !l->busy && (l->ticket == NULL || !l->ticket->leaving);
 }
 
-/* While the lease still lasts for beats enough that the other holds do not go with it. */
+/* Early enough that the lease still lasts for some beats, so that the other holds do not go with it. */
 static int64_t give_up_at(struct rt_etcd_conn *c, const struct rt_etcd_least *l)
 {
     return l->ends - rt_etcd_base(c)->ttl_ms / 2 * RT_MS;
@@ -98,7 +98,7 @@ static void tell(struct rt_etcd_conn *c, struct rt_etcd_least *least, int err)
 
 static int send_read(struct rt_etcd_conn *c, struct rt_etcd_least *least);
 
-/* Not so: the key was changed since it was read, or is gone. */
+/* If not succeeded: the key was changed since it was read, or is gone. */
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct rt_etcd_least *least = a->owner;
@@ -148,7 +148,7 @@ static int send_read(struct rt_etcd_conn *c, struct rt_etcd_least *least)
     return rt_etcd_txn_send(c, &txn, read_answered, least->op, least, NULL);
 }
 
-/* Of a lease of TTL_S: what may be relied on, as of a session (core/session). */
+/* How long a lease of TTL_S can be relied on, as for a session (core/session). */
 static int64_t lasts(int64_t ttl_s)
 {
     int64_t ms = ttl_s < RT_NEVER / RT_MS / 2000 ? ttl_s * 1000 : RT_NEVER / RT_MS / 2;
@@ -195,7 +195,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
                                     .op = op};
     s->leasts = least;
     t->least = least;
-    /* And what `lasts` takes off, or a hold of an hour would be over before its time. */
+    /* Plus what `lasts` takes off, or a hold of an hour would end before its time. */
     grant.ttl = rt_etcd_seconds(ms + ms / 64 + rt_etcd_base(c)->ttl_ms + MARGIN_MS);
     if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, lease_answered, op, least, 0) != 0)
         tell(c, least, ROTA_NOMEM);
@@ -215,7 +215,7 @@ static void moved(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     } else if (err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN || err == ROTA_NOMEM) {
         least->act_at = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
         follow(c);
-    } else if (err != 0 || !got->succeeded) { /* also by our LEAVE, which passed it */
+    } else if (err != 0 || !got->succeeded) { /* also by our LEAVE, which overtook it */
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
         drop(c, least);
         rt_etcd_ticket_lost(c, t);

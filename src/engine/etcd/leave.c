@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE: a ticket of ours is taken out, if it is that very one (create_revision).
+/* LEAVE: takes out a ticket of ours, if it is that very one (create_revision).
  *
  * Most are in our table: one flight. Others (a durable one of another process, one whose JOIN was never
- * answered) are looked for first, or named by both keys their nonce may have, and then looked for.
- * What if the reply is lost: sent again it finds nothing, and says that it does not know. */
+ * answered) are looked for first, or deleted by both keys their nonce may have, and then looked for.
+ * What if the reply is lost: sent again, it finds nothing, and says that it does not know. */
 #include "engine/etcd/ops.h"
 
 #include "base/bug.h"
@@ -93,7 +93,7 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
 {
     struct leaving *l = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    if (a->reason == RT_ETCD_NO_LEASE && l->short_lease != 0) { /* this was slower than that */
+    if (a->reason == RT_ETCD_NO_LEASE && l->short_lease != 0) { /* the lease ended first */
         l->short_lease = 0;
         mark(c, l);
         return;
@@ -112,7 +112,7 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
         gone(c, l);
 }
 
-/* It stays as nobody's until its lease ends. */
+/* It stays, owned by nobody, until its lease ends. */
 static void add_mark(struct rt_etcd_conn *c, struct rt_etcd_txn *txn,
                      const struct rt_etcd_ticket *t, int64_t lease)
 {
@@ -146,7 +146,7 @@ static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt
     return rt_etcd_work_txn(c, &l->work, &txn, left, l);
 }
 
-/* If its time is not over yet; else it goes. */
+/* Marks it if its time is not over yet; else it goes. */
 static void mark(struct rt_etcd_conn *c, struct leaving *l)
 {
     struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
@@ -160,7 +160,7 @@ static void mark(struct rt_etcd_conn *c, struct leaving *l)
         stays(c, l, err);
 }
 
-/* The lease of what is marked is there, or cannot be had: then the key stays on its own. */
+/* The lease for the marked key was granted, or cannot be had: then the key stays on its own. */
 static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
                            const void *reply)
 {
@@ -171,7 +171,7 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
     mark(c, l);
 }
 
-/* Its own lease lasts a ttl longer than its time, for the deadline of who holds it; nobody does now. */
+/* Its own lease lasts a ttl longer than its time, for the deadline of its holder; now nobody holds it. */
 static int ask_short_lease(struct rt_etcd_conn *c, struct leaving *l,
                            const struct rt_etcd_ticket *t)
 {
@@ -229,7 +229,7 @@ static int find_number(struct rt_etcd_conn *c, struct leaving *l)
     return rt_etcd_work_look(c, &l->work, op->leave.name, op->leave.number, found, l);
 }
 
-/* That of the nonce among those at spots; NULL: none. */
+/* The ticket with the op's nonce among those at spots; NULL: none. */
 static const RtEtcd__KeyValue *find_at_spot(const struct rt_op *op,
                                             const RtEtcd__RangeResponse *all)
 {
@@ -247,7 +247,7 @@ static const RtEtcd__KeyValue *find_at_spot(const struct rt_op *op,
     return NULL;
 }
 
-/* By nonce: whichever of the two keys it had, or at a spot, where it still is. */
+/* By nonce: it had one of the two keys, or it is at a spot, where it still stands. */
 static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct leaving *l = a->owner;

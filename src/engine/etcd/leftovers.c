@@ -2,10 +2,10 @@
 /* What should have ended and has not: sessions whose lease is over (etcd #14019, #10686: its end was lost), and
  * tickets that no lease will ever end (copied by make-mirror, detached by a bug).
  *
- *   the keys under our prefix ──▶ how long each lease that has a session still lives ──▶ told
+ *   the keys under our prefix ──▶ how long each session's lease still lives ──▶ told
  *
- * The doctor counts them. A ticket of ours without a lease is also taken out by who waits behind it; what only
- * has the key of a ticket may be anybody's data, and nobody touches it. */
+ * The doctor counts them. A ticket of ours without a lease is also taken out by whoever waits behind it; what
+ * merely has the key of a ticket may be anybody's data, and nobody touches it. */
 #include "engine/etcd/ops.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv)
     return rt_etcd_is_ours(&id, &card);
 }
 
-/* Stands in a line for ever as if it were a ticket: one, or somebody's data. */
+/* Stands in a line for ever as if it were a ticket: a real one, or somebody's data. */
 static bool is_bare(const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_id id;
@@ -112,7 +112,7 @@ void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out)
     rt_etcd_gather_fini(&out->keys);
 }
 
-/* A thousand keys are looked at, the first by name, and sessions come before names. */
+/* Looks at a thousand keys, the first by name; sessions come before names. */
 int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_leftovers *out,
                       void (*fn)(struct rt_etcd_conn *c, struct rt_work *w))
 {

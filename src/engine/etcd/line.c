@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who of a line holds (core/grant), and what the others watch. */
+/* Which tickets of a line hold (core/grant), and what the others watch. */
 #include "engine/etcd/line.h"
 
 #include "base/alloc.h"
@@ -21,11 +21,11 @@ static int by_number(const void *a, const void *b)
     const struct rt_etcd_place *x = a, *y = b;
     if (x->number != y->number)
         return x->number < y->number ? -1 : 1;
-    /* Two keys of one revision: not by us, but in the same order for everybody. */
+    /* Two keys of one revision: never ours, but everybody sees them in the same order. */
     return rt_etcd_by_bytes(&x->kv->key, &y->kv->key);
 }
 
-/* Marks who went through a barrier, and finds out whether it is full for those who did not. */
+/* Marks those that went through a barrier, and finds out whether it is full for those that did not. */
 static void gather(struct rt_etcd_line *line)
 {
     uint64_t bound = 0;
@@ -103,7 +103,7 @@ static bool is_first_waiting(const struct rt_etcd_line *line, const struct rt_et
     return place == line->places || place[-1].granted;
 }
 
-/* A reader waits for the last ahead that is none: if that goes, or becomes one, it looks again. */
+/* A reader waits for the last one ahead that is not a reader: if that goes, or becomes a reader, it looks again. */
 static struct rt_etcd_aim aim_shared(const struct rt_etcd_line *line,
                                      const struct rt_etcd_place *place)
 {
@@ -125,7 +125,7 @@ struct rt_etcd_aim rt_etcd_line_aim(const struct rt_etcd_line *line,
             return (struct rt_etcd_aim){RT_ETCD_AIM_OPEN, NULL, true};
         return (struct rt_etcd_aim){RT_ETCD_AIM_LINE, NULL, true};
     case RT_PERMITS:
-        /* Who becomes the first by a grant ahead is told by a touch of that key (wait.c). */
+        /* When a grant ahead makes a ticket the first, a touch of that key tells it (wait.c). */
         if (first)
             return (struct rt_etcd_aim){RT_ETCD_AIM_LINE, NULL, false};
         return (struct rt_etcd_aim){RT_ETCD_AIM_KEY, place[-1].kv, true};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line as etcd has it: who of its tickets holds, and which key a waiting one watches. Pure.
+/* A line as etcd has it: which of its tickets hold, and which key a waiting one watches. Pure.
  *
- * Tickets come only behind (create_revision) and go anywhere, so who is granted once stays so: any state
- * of the line, however old, that has me in it and room for me, is a grant as long as my ticket is there.
- * Only barriers need a mark: their tickets hold together until the last has left. */
+ * Tickets join only at the end (create_revision) and leave anywhere, so a grant once given stays: any
+ * state of the line, however old, that has me in it and room for me, is a grant as long as my ticket is
+ * there. Only barriers need a mark: their tickets hold together until the last one has left. */
 #ifndef RT_ETCD_LINE_H
 #define RT_ETCD_LINE_H
 
@@ -46,7 +46,7 @@ struct rt_etcd_aim {
     bool puts;                  /* changes matter, not only ends */
 };
 
-/* What PLACE of LINE has to watch so that nothing that grants it is missed, and little else is told. */
+/* What PLACE of LINE has to watch so that it misses nothing that grants it and hears little else. */
 struct rt_etcd_aim rt_etcd_line_aim(const struct rt_etcd_line *line,
                                     const struct rt_etcd_place *place);
 

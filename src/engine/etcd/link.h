@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the etcd engine's connection: what open.c, conn.c, say.c, auth.c, ask.c, watch.c, lease.c and
- * probe.c share, and who has one embedded. */
+ * probe.c share, and those who embed one. */
 #ifndef RT_ETCD_LINK_H
 #define RT_ETCD_LINK_H
 
@@ -9,26 +9,26 @@
 #include "engine/kit/link.h"
 #include "net/grpc.h"
 
-#define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
+#define RT_ETCD_LED "hasleader" /* to fail at once, also later, if the server has no leader */
 
-struct rt_etcd_wire {     /* one connection to one endpoint, from its dialing to its end */
+struct rt_etcd_wire {     /* one connection to one endpoint, from dialing to its end */
     struct rt_wire wire;  /* first */
     struct rt_grpc *grpc; /* NULL until it is up */
     struct rt_grpc_call *status_call, *auth_call;
     struct rt_grpc_call *watch_call, *lease_call; /* the two streams; NULL: not open */
     uint32_t watch_token, status_token;           /* the serials of their tokens */
-    bool status_refused;                          /* for want of a token: to be asked again ... */
+    bool status_refused;                          /* for lack of a token: to be asked again ... */
     bool status_again;                            /* ... and was, once */
     int64_t pinged_at, progress_at, drain_until;
-    bool pinged;     /* since it was heard */
-    bool sick;       /* no new asks; cut when the last was answered, or at drain_until */
+    bool pinged;     /* since last heard */
+    bool sick;       /* no new asks; cut when the last is answered, or at drain_until */
     bool broken;     /* the codec cannot go on: to be cut from a turn */
     bool lease_owes; /* an answer may come to a keep-alive that was given up */
 };
 
 struct rt_etcd_conn {
     struct rt_conn *base;          /* in whose name: loop, times, errmsg, log */
-    const struct rt_etcd_user *on; /* who rides on it */
+    const struct rt_etcd_user *on; /* its user */
     struct rt_link link;           /* the timer of its ledger is for keeps, too */
     struct rt_etcd_facts facts;
     /* Who we are. */
@@ -77,7 +77,7 @@ static inline struct rt_etcd_conn *rt_etcd_of_wire(const struct rt_etcd_wire *l)
 
 /* ---- say.c ---------------------------------------------------------------------------------------- */
 
-/* To be called after anything that has written: what the codec could not do is acted on from a turn. */
+/* To be called after anything that writes: what the codec could not do is acted on from a turn. */
 void rt_etcd_wrote(struct rt_etcd_conn *c);
 /* Something was answered: it works. */
 void rt_etcd_progress(struct rt_etcd_conn *c);
@@ -86,7 +86,7 @@ int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *m
 /* Opens a stream; the callbacks' argument is the link. As rt_grpc_call. */
 int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
                         rt_grpc_end_fn *on_end, struct rt_grpc_call **out);
-/* Pings who owes an answer for long, cuts who owes it for too long, and looks again later. */
+/* Pings a server that has owed an answer for long, cuts one that has owed it for too long, and looks again later. */
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now);
 
 /* ---- auth.c --------------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ void rt_etcd_greeted(struct rt_etcd_conn *c);
 
 extern const struct rt_ledger_user rt_etcd_asks;
 void rt_etcd_ask_free(struct rt_ledger *l, struct rt_entry *e); /* without a word */
-void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* what was kept for the next ones */
+void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* the spare asks kept for the next */
 
 /* ---- watch.c, lease.c ------------------------------------------------------------------------------- */
 
@@ -114,10 +114,10 @@ void rt_etcd_watch_lost(struct rt_etcd_conn *c);   /* with the connection or its
 void rt_etcd_lease_linked(struct rt_etcd_conn *c);
 void rt_etcd_lease_lost(struct rt_etcd_conn *c);
 void rt_etcd_lease_refuse(struct rt_etcd_conn *c, const char *why);
-/* Ends those that are over; when the next is. */
+/* Ends the keeps whose deadline has passed; returns the next deadline. */
 int64_t rt_etcd_lease_tick(struct rt_etcd_conn *c, int64_t now);
-/* When the oldest that was sent and not answered was; RT_NEVER. */
+/* When the oldest unanswered keep-alive was sent; RT_NEVER: there is none. */
 int64_t rt_etcd_lease_owed(const struct rt_etcd_conn *c);
-void rt_etcd_lease_reopen(struct rt_etcd_conn *c); /* the stream stands still: another */
+void rt_etcd_lease_reopen(struct rt_etcd_conn *c); /* it stands still: opens another */
 
 #endif

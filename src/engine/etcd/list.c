@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LIST: all keys that begin so and may be tickets, put together to lines. */
+/* LIST: all keys with the prefix that may be tickets, grouped into lines. */
 #include "engine/etcd/ops.h"
 
 #include <stdlib.h>
 
-static const char sessions[] = "+rota"; /* a name that is none */
+static const char sessions[] = "+rota"; /* not a line's name */
 
 struct listing {
     struct rt_work work; /* first */
@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (m > n) - (m < n);
 }
 
-/* By its key it may be a ticket: of ours, or named by its lease as foreign ones are. */
+/* By its key it may be a ticket: one of ours, or one named after its lease as foreign ones are. */
 static bool is_candidate(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_id id;
@@ -49,7 +49,7 @@ static bool is_candidate(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv)
     return id.session != 0;
 }
 
-/* A foreign one without a lease is shown: nothing would end it. With another than its own it is none. */
+/* A foreign one without a lease is shown: nothing would end it. One on a lease other than its own is no ticket. */
 static bool is_ticket(const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_id id;

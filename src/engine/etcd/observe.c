@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OBSERVE: a watch of the line, and a look at its front and its count whenever something came. */
+/* OBSERVE: a watch on the line, and a look at its front and its count whenever an event comes. */
 #include "engine/etcd/ops.h"
 
 #include "core/grant.h"
@@ -9,7 +9,7 @@ struct view {
     struct rt_etcd_watch watch;
     int64_t lease; /* of the front whose label is known */
     bool granted;
-    struct rt_view_state seen; /* by the look under way: of the front also if it is not granted */
+    struct rt_view_state seen; /* by the current look: of the front even if it is not granted */
 };
 
 static struct view *of(struct rt_observer *o)

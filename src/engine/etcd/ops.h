@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ops side of the etcd engine: what its files share.
  *
- *   side.c     submit, cancel; works; one op at a time per name; the beginning and the end
+ *   side.c     submit, cancel; works; one op at a time per name; opening and closing
  *   txn.c      transactions put together        table.c    tickets of ours that etcd knows
  *   join.c     JOIN and JOIN_ALL                leave.c    LEAVE, CHANGE    break.c   BREAK
  *   wait.c     waiting and armed tickets: watch the key that matters, look when it may be my turn
@@ -47,20 +47,20 @@ bool rt_etcd_parting(struct rt_conn *conn);
 
 enum rt_etcd_branch { RT_ETCD_THEN, RT_ETCD_ELSE };
 
-struct rt_etcd_txn { /* what it holds is of the side's arena until it is sent */
+struct rt_etcd_txn { /* what it holds is in the side's arena until it is sent */
     struct rt_etcd_side *s;
     RtEtcd__TxnRequest message;
     size_t compares, branches[2]; /* room for */
-    bool failed;                  /* no memory; then what is filled further is one of these */
+    bool failed;                  /* no memory; then what is filled in is one of these */
     RtEtcd__RangeRequest no_range;
     RtEtcd__PutRequest no_put;
 };
 
-/* Only one is put together at a time: from open to send nothing else is sent. */
+/* Only one is assembled at a time: nothing else is sent between open and send. */
 void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t compares, size_t thens,
                       size_t elses);
 
-/* Conditions. A line's are of all its tickets, and hold if it is empty. */
+/* Conditions. A line's conditions cover all its tickets, and hold if it is empty. */
 void rt_etcd_if_absent(struct rt_etcd_txn *t, const char *key, size_t size);
 void rt_etcd_if_present(struct rt_etcd_txn *t, const char *key, size_t size);
 void rt_etcd_if_created(struct rt_etcd_txn *t, const void *key, size_t size, uint64_t number);
@@ -69,7 +69,7 @@ void rt_etcd_if_changed_at(struct rt_etcd_txn *t, const void *key, size_t size, 
 void rt_etcd_if_line_empty(struct rt_etcd_txn *t, const char *name);
 void rt_etcd_if_line_older(struct rt_etcd_txn *t, const char *name, int64_t revision);
 
-/* Steps. The messages are to be filled further; never NULL. */
+/* Steps. The caller fills in the rest of the message; never NULL. */
 RtEtcd__RangeRequest *rt_etcd_get(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
                                   size_t size);
 RtEtcd__RangeRequest *rt_etcd_get_line(struct rt_etcd_txn *t, enum rt_etcd_branch b,
@@ -87,13 +87,14 @@ void rt_etcd_delete(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *ke
 int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, rt_etcd_answer_fn *answer,
                      struct rt_op *op, void *owner, uint32_t *pending);
 
-/* The Ith answer of a transaction; NULL: there is none such, which no etcd would send. */
+/* The Ith answer of a transaction; NULL: there is no such answer, which no etcd would send. */
 const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_t i);
-/* The same, of the answer to an ask that ended with *ERR: NULL if that is not 0, or is rt_etcd_odd from now on. */
+/* The same for an ask that ended with *ERR. NULL: *ERR was not 0, or has been set to rt_etcd_odd because there is no
+ * such answer. */
 const RtEtcd__RangeResponse *rt_etcd_seen(struct rt_etcd_conn *c, const void *reply, size_t i,
                                           int *err);
 int64_t rt_etcd_revision(const RtEtcd__Header *header); /* 0: none */
-/* "That is no answer to it": what was asked may have been done. */
+/* "That does not answer it": what was asked may have been done. */
 int rt_etcd_odd(struct rt_etcd_conn *c);
 
 /* ---- Tickets (table.c) --------------------------------------------------------------------------- */
@@ -104,7 +105,7 @@ struct rt_etcd_least;
 struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end */
     struct rt_etcd_ticket *hash_next, *next, **link;
     uint64_t session, nonce, number, serial;
-    int64_t lease; /* of its own: it ends by itself; 0: the session's, or none */
+    int64_t lease; /* its own lease, which ends it; 0: the session's, or none */
     int64_t at_least_ms;
     struct rt_etcd_wait *wait;   /* while it waits, or is armed and not wanted */
     struct rt_etcd_least *least; /* while at_least is not over */
@@ -120,14 +121,14 @@ struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end *
 };
 
 int rt_etcd_table_open(struct rt_etcd_side *s); /* 0 or ROTA_NOMEM */
-/* NULL: no memory. Not in the table yet. ONCE: its key will never be that of another. */
+/* NULL: no memory. Not in the table yet. ONCE: no other ticket will ever have its key. */
 struct rt_etcd_ticket *rt_etcd_ticket_new(struct rt_etcd_conn *c, const struct rt_join *join,
                                           bool once);
 struct rt_etcd_ticket *rt_etcd_ticket_with_key(const struct rt_join *join, const void *key,
                                                size_t size);
 void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
-/* T's JOIN was not answered: its key is kept for it, to be asked for again or taken back. Takes T. */
+/* T's JOIN was not answered: its key stays reserved, for the JOIN to be asked again or taken back. Takes T. */
 void rt_etcd_ticket_doubt(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 /* The doubt about a JOIN is over; NONCE 0: about all of SESSION. */
 void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session, uint64_t nonce);
@@ -136,7 +137,7 @@ struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *n
 struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size);
 void rt_etcd_ticket_name(const struct rt_etcd_ticket *t, char out[RT_NAME_ROOM]);
 void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct rt_etcd_ticket *t);
-/* It is gone. Not by our LEAVE: dropped, and told. */
+/* T is gone. If not by our LEAVE, it is dropped and the loss is told. */
 void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 
 /* ---- Works: ops under way (side.c) ---------------------------------------------------------------- */
@@ -144,12 +145,12 @@ void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 extern const struct rt_turn_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
     rt_etcd_observe, rt_etcd_inspect, rt_etcd_list, rt_etcd_break, rt_etcd_check;
 
-/* Notes ERR and ends W, of which nothing is pending; those behind it may begin. */
+/* Notes ERR and ends W, which has nothing pending; those behind it may begin. */
 void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_work *w, int err);
-/* Sends for W, of which it is pending then; OWNER is the answerer's. 0, or it could not be. */
+/* Sends T for W, which then has it pending; OWNER is the answerer's. 0, or it could not be sent. */
 int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_txn *t,
                      rt_etcd_answer_fn *answer, void *owner);
-/* Reads the line NAME, or (NUMBER not 0) that ticket of it. */
+/* Reads the line NAME, or (NUMBER not 0) that ticket in it. */
 int rt_etcd_work_look(struct rt_etcd_conn *c, struct rt_work *w, const char *name, uint64_t number,
                       rt_etcd_answer_fn *answer, void *owner);
 int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_call call,
@@ -175,11 +176,11 @@ struct rt_etcd_gather {     /* in the memory of a work, zeroed */
     char begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
     char last[RT_ETCD_KEY_MAX + 1]; /* the next page begins behind it */
 };
-/* Which keys: one of them first. PREFIX and NAME are as long as names at most. */
+/* Which keys: one of these is called first. PREFIX and NAME are at most as long as names. */
 void rt_etcd_gather_prefix(struct rt_etcd_gather *g, const char *prefix);
 void rt_etcd_gather_line(struct rt_etcd_gather *g, const char *name);
-/* Collects, on behalf of W, those that WANTS by their key alone (KV has no lease and no value); then FN, with
- * errmsg if ERR. 0, or ROTA_NOMEM and nothing comes. */
+/* Collects, on behalf of W, those that WANTS accepts by their key alone (KV has no lease and no value); then
+ * calls FN, with errmsg if ERR. 0, or ROTA_NOMEM and FN is not called. */
 int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_work *w,
                    bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv),
                    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err));
@@ -187,11 +188,11 @@ void rt_etcd_gather_fini(struct rt_etcd_gather *g); /* a zeroed one is legal */
 
 /* leftovers.c */
 struct rt_etcd_leftovers {
-    bool known, more; /* known: they could be looked for; more: and there are more keys */
+    bool known, more; /* known: the search succeeded; more: and there are more keys */
     size_t sessions, dead_sessions, endless;
     uint64_t dead_session;   /* the first whose lease is over: its id */
     uint64_t number;         /* of the first ticket without a lease ... */
-    char name[RT_NAME_ROOM]; /* ... and its line, as spelled behind the prefix */
+    char name[RT_NAME_ROOM]; /* ... and its line, as spelled after the prefix */
     size_t bare;             /* others without a lease that stand where tickets do; the first */
     char bare_key[RT_ETCD_KEY_MAX];
     /* the rest is its own */
@@ -199,17 +200,17 @@ struct rt_etcd_leftovers {
     void (*fn)(struct rt_etcd_conn *c, struct rt_work *w);
     struct rt_etcd_gather keys;
 };
-/* Looks for them on behalf of W, in whose memory OUT is; then FN. 0, or ROTA_NOMEM and nothing comes. */
+/* Looks for them on behalf of W, in whose memory OUT is; then calls FN. 0, or ROTA_NOMEM and FN is not called. */
 int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_leftovers *out,
                       void (*fn)(struct rt_etcd_conn *c, struct rt_work *w));
 void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out); /* a zeroed one is legal */
-/* A ticket of Rota for certain, by its key and its value: the key alone may be that of somebody's data, which is
- * never deleted unless somebody names it. A leader's bare value is not certain. */
+/* Certainly a ticket of Rota, by its key and its value: the key alone may be that of somebody's data, which is
+ * never deleted unless somebody names it. With a leader's bare value it is not certain. */
 bool rt_etcd_is_ours(const struct rt_etcd_id *id, const struct rt_etcd_card *card);
-/* Such a one that no lease will end: nobody can have it. KV with its value. */
+/* Such a ticket that no lease will end: nobody can be holding it. KV has its value. */
 bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv);
 
-/* inspect.c: what is said of a ticket whose value has no words of ours: "lease 7f", "no lease", "a later layout". */
+/* inspect.c: what is said of a ticket whose value is not written by us: "lease 7f", "no lease", "a later layout". */
 #define RT_ETCD_BARE_LABEL 48
 const char *rt_etcd_bare_label(char out[RT_ETCD_BARE_LABEL], int64_t lease, bool newer);
 
@@ -226,7 +227,7 @@ struct rt_etcd_session {
     struct rt_etcd_ticket *page, *page_end; /* compared now: those before the latter */
     uint64_t page_serial;
     bool complained; /* that a look has failed */
-    bool doubtful;   /* a ticket may stand of which we were told nothing, or a look has failed */
+    bool doubtful;   /* a ticket may stand that we were not told of, or a look has failed */
 };
 
 #define RT_ETCD_SPOTS 8 /* of a line, for tickets of ours */
@@ -242,7 +243,7 @@ struct rt_etcd_side {
     int64_t marked_at; /* the revision of our last LEAVE that left a key behind, for at_least_ms */
     uint64_t serial;
     struct rt_etcd_wait *waits;
-    uint64_t looks; /* of theirs, until now */
+    uint64_t looks; /* of theirs, so far */
     struct rt_etcd_least *leasts;
     struct rt_etcd_chore *chores;
     struct rt_timer_call least_timer;
@@ -266,36 +267,37 @@ void rt_etcd_wait_begin(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,
                         const struct rt_etcd_aim *aim);
 void rt_etcd_arm(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_wait_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* also if there is none */
-/* All that a BEAT catches up on. */
+/* Everything that a BEAT catches up on. */
 void rt_etcd_wait_catch_up(struct rt_etcd_conn *c);
-/* A look at one ticket of ours: lost if it is not there. */
+/* Looks at one ticket of ours: lost if it is not there. */
 void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_wait_close(struct rt_etcd_side *s);
 
-/* What nobody waits for, sent until etcd has answered: a ticket NUMBER is touched; a ticket that has no lease and
- * was last changed at NUMBER is taken out (SWEEP: as it was read, or not at all); the lease NUMBER is revoked. */
+/* Things that nobody waits for, sent until etcd has answered: a ticket NUMBER is touched; a ticket that has
+ * no lease and was last changed at NUMBER is taken out (SWEEP: as it was read, or not at all); the lease
+ * NUMBER is revoked. */
 enum rt_etcd_chore_kind { RT_ETCD_TOUCH, RT_ETCD_SWEEP, RT_ETCD_REVOKE };
 void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const void *key,
                    size_t size, uint64_t number);
 void rt_etcd_chores_close(struct rt_etcd_side *s);
 
-/* least.c. T is granted: puts it on a lease of its own, then FN, with an error if that failed. */
+/* least.c. T is granted: puts it on a lease of its own, then calls FN, with an error if that failed. */
 typedef void rt_etcd_secured_fn(struct rt_etcd_conn *c, void *arg, int err);
 void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct rt_op *op,
                         rt_etcd_secured_fn *fn, void *arg);
-/* Whether the time of T is not over; then its LEAVE leaves the key. */
+/* Whether T's time is not over yet; then its LEAVE leaves the key. */
 bool rt_etcd_least_holds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
-/* What may be promised of TTL_MS from now, for no hold lasts longer than the lease it is on. */
+/* How much of TTL_MS may be promised from now: no hold lasts longer than the lease it is on. */
 uint32_t rt_etcd_least_clamp(struct rt_etcd_conn *c, uint32_t ttl_ms);
-/* A LEAVE has failed: it ends with its time all the same. */
+/* A LEAVE has failed: the ticket ends with its time all the same. */
 void rt_etcd_least_refused(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 /* The key is marked, and on LEASE now (0: still on its own): it ends with its time. */
 void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, int64_t lease);
-/* Of a lease that lasts as long as its time, also on a server whose clock is a thousandth faster. */
+/* Seconds for a lease that lasts as long as T's time, even on a server whose clock is a thousandth fast. */
 int64_t rt_etcd_least_seconds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
 void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the ticket has ended */
 void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now);
-bool rt_etcd_leasts_busy(const struct rt_etcd_side *s); /* an answer may leave one to be revoked */
+bool rt_etcd_leasts_busy(const struct rt_etcd_side *s); /* an answer may leave one to revoke */
 void rt_etcd_leasts_close(struct rt_etcd_side *s);
 
 /* session.c, verify.c */
@@ -303,7 +305,7 @@ void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id);
 void rt_etcd_session_end(struct rt_etcd_conn *c); /* ours is over, unless tickets stand on it */
 void rt_etcd_verify(struct rt_etcd_conn *c);      /* asks what etcd knows of our tickets */
 size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX]);
-/* Asks for the key of session ID, for W or NULL: its value is the label. 0, or ROTA_NOMEM. */
+/* Asks for the key of session ID, for W (may be NULL): its value is the label. 0, or ROTA_NOMEM. */
 int rt_etcd_ask_session(struct rt_etcd_conn *c, struct rt_work *w, uint64_t id,
                         rt_etcd_answer_fn *answer, void *owner, uint64_t extra);
 
@@ -315,7 +317,7 @@ bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);
 void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card); /* ours, into CARD */
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name);
 int64_t rt_etcd_wall_ms(void);
-/* Seconds for a lease of so many milliseconds, at least 1. */
+/* Seconds for a lease of MS milliseconds, at least 1. */
 int64_t rt_etcd_seconds(int64_t ms);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the endpoints are: each is asked for its Status by a connection of its own, which ours does not notice.
+/* The state of the endpoints: each is asked for its Status over a connection of its own, which ours
+ * does not notice.
  *
  *   slot: dialing ──▶ asked ──▶ settled (told, refused, silent) ──▶ its stream closes ──▶ gone */
 #include "engine/etcd/link.h"
@@ -41,7 +42,7 @@ static void drop(struct slot *slot)
     rt_stream_close(&slot->stream, on_closed);
 }
 
-/* WHY NULL: what was found stands already. The probe may be gone then. */
+/* WHY NULL: the result is already in place. The probe may be gone afterwards. */
 static void settle(struct slot *slot, const char *why)
 {
     struct rt_etcd_probe *p = slot->probe;

@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 /* What one message may cost when it is unpacked: empty messages of two bytes become structs of a
- * hundred, so that the limit of a message's size alone does not bound it. */
+ * hundred, so the limit on a message's size alone does not bound it. */
 #define RT_ETCD_ARENA_MAX (32u << 20)
 #define RT_ETCD_ARENA ((struct rt_arena){.most = RT_ETCD_ARENA_MAX})
 
-/* *OUT is of D's type and the arena's. ROTA_PROTOCOL: these are not the bytes of such a message, or it is
- * too large; ROTA_NOMEM. */
+/* *OUT has D's type and is the arena's. ROTA_PROTOCOL: the bytes are not such a message, or it is too
+ * large; ROTA_NOMEM. */
 int rt_etcd_unpack(struct rt_arena *a, const ProtobufCMessageDescriptor *d, const void *bytes,
                    size_t n, void *out);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saying something to the server, and what its silence after that means. */
+/* Saying something to the server, and what its silence afterwards means. */
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
 
-#define PING_EVERY_MS 5000 /* etcd cuts who does it more often */
+#define PING_EVERY_MS 5000 /* etcd cuts clients that ping more often */
 
 /* ---- Saying ------------------------------------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
     rt_stream_expect(&l->wire.stream, (uint32_t)(within / RT_MS) + 1);
 }
 
-/* Lazy: fires at the time of what may long have been answered, and looks. */
+/* Lazy: fires at the time of something that may long have been answered, and looks. */
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
 {
     struct rt_etcd_wire *l = rt_etcd_wire(c);

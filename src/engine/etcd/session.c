@@ -2,11 +2,12 @@
 /* The session: a lease, and a key on it whose end is the session's end.
  *
  *   open:  LeaseGrant ──▶ put +rota/LEASE ──▶ watch it
- *   renew: one keep-alive; ttl 0: gone; beside it, who has tickets looks at the keys of the lease
+ *   renew: one keep-alive; ttl 0: gone; beside it, a client with tickets looks at the keys of the lease
  *
  * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38, 3.5.23, 3.6.5
- * keeps leases alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
- * What if the reply is lost: an `open` leaves a lease that ends by its ttl. */
+ * keeps leases alive that were revoked): if deleted, the session is gone; if changed, one of its tickets
+ * was broken.
+ * What if the reply is lost: an `open` leaves a lease that its ttl ends. */
 #include "engine/etcd/ops.h"
 
 #include "base/bug.h"
@@ -14,8 +15,8 @@
 
 #include <stdio.h>
 
-/* The keys of a lease are named all at once: a client with more tickets than this looks at them more seldom, so
- * that a heartbeat costs the same whatever it holds. */
+/* The keys of a lease are listed all at once: a client with more tickets than this looks at them less often, so
+ * that a heartbeat costs the same however many it holds. */
 #define LOOKED_AT_PER_BEAT 256
 
 struct beat {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops side as a whole: ops come in, those of one name one after the other; beginning and end. */
+/* The ops side as a whole: submission, ops of one name one after the other; opening and closing. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -62,8 +62,8 @@ int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
 
 /* ---- Works -------------------------------------------------------------------------------------- */
 
-/* etcd serves the calls of a connection side by side, and ops of a name take effect in their order: so
- * each waits for those before it (kit/turn). */
+/* etcd serves the calls of a connection side by side, but the ops of a name must take effect in order:
+ * so each waits for those before it (kit/turn). */
 
 static void on_ended(void *engine, struct rt_work *w)
 {
@@ -183,8 +183,8 @@ static bool is_opening(const struct rt_etcd_side *s)
     return false;
 }
 
-/* etcd drops what it has not begun when the connection goes: so the end is waited for, as is whatever
- * else must be done. Not without a connection: then the ttl ends it. */
+/* When the connection goes, etcd drops what it has not begun: so we wait for the session's end, and for
+ * whatever else must be done. Not without a connection: then the ttl ends the session. */
 bool rt_etcd_parting(struct rt_conn *conn)
 {
     struct rt_etcd_conn *c = rt_etcd_of(conn);

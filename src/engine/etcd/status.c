@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What etcd's sentences mean.
  *
- * "Not done" is said only where etcd looks before it proposes anything to its log (the checks of
- * its v3rpc layer, authorisation, quota), or where applying it failed as a whole. A request that
- * timed out may still be in the log. */
+ * "Not done" is said only where etcd checks before it proposes anything to its log (the checks of its
+ * v3rpc layer, authorisation, quota), or where applying it failed as a whole. A request that timed out
+ * may still be in the log. */
 #include "engine/etcd/status.h"
 
 #include <rota.h>

@@ -7,16 +7,16 @@
 
 enum rt_etcd_reason { /* what etcd means, where its users must know */
                       RT_ETCD_OTHER,
-                      RT_ETCD_TOO_LARGE = RT_GRPC_TOO_LARGE, /* it is so everywhere; ask for less */
+                      RT_ETCD_TOO_LARGE = RT_GRPC_TOO_LARGE, /* on every server; ask for less */
                       RT_ETCD_NO_LEADER,
                       RT_ETCD_NO_LEASE,     /* it has ended, or never was */
                       RT_ETCD_LEASE_EXISTS, /* the id asked for is taken */
                       RT_ETCD_COMPACTED,    /* list again */
-                      RT_ETCD_NO_TOKEN,     /* none, or an old one: authenticate, then again */
+                      RT_ETCD_NO_TOKEN,     /* none, or an old one: authenticate, then retry */
                       RT_ETCD_PASSWORD,
                       RT_ETCD_RIGHTS,
-                      RT_ETCD_AUTH_OFF, /* nobody can authenticate there: go on without */
-                      RT_ETCD_TOO_MANY, /* requests: later */
+                      RT_ETCD_AUTH_OFF, /* nobody can authenticate: go on without */
+                      RT_ETCD_TOO_MANY, /* requests: retry later */
                       RT_ETCD_NO_SPACE,
 };
 

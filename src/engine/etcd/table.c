@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets of ours that etcd knows, by name: found by number or by nonce; and which keys they have. */
+/* Tickets of ours that etcd knows, by name: found by number or by nonce; and their keys. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -49,7 +49,7 @@ static bool is_free(struct rt_etcd_conn *c, const char *key, size_t size)
 
 /* ---- New ones ----------------------------------------------------------------------------------------- */
 
-/* That of the same JOIN, or the first spot where none of ours stands; 0: there is none. */
+/* The key of the same JOIN, or the first spot where none of ours stands; 0: there is none. */
 static size_t choose_spot(struct rt_etcd_conn *c, const struct rt_join *join, char *key)
 {
     const struct rt_etcd_ticket *same = rt_etcd_ticket_find(c, join->name, join->session, 0,
@@ -68,8 +68,8 @@ static size_t choose_spot(struct rt_etcd_conn *c, const struct rt_join *join, ch
     return 0;
 }
 
-/* ONCE: that of its nonce, which is never used again; also if the same JOIN was put elsewhere before, where
- * it may have found another. */
+/* ONCE: the key of its nonce, which is never used again; even if the same JOIN was put elsewhere before,
+ * where it may have found another ticket. */
 static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, bool once, char *key)
 {
     size_t size = once ? 0 : choose_spot(c, join, key);
@@ -212,11 +212,11 @@ void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct 
 
 void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
 {
-    if (t->leaving) { /* most likely by that; a look that passed it says nothing new */
+    if (t->leaving) { /* most likely by that; a look that crossed it says nothing new */
         rt_etcd_wait_end(c, t);
         return;
     }
-    /* Or a member that is behind has not seen it (#20418): then it is looked for with the next BEAT. */
+    /* Or a member that is behind has not seen it (#20418): then the next BEAT looks for it. */
     rt_etcd_s(c)->session.doubtful = true;
     rt_etcd_tell(c, RT_TICKET_LOST, t);
     rt_etcd_ticket_drop(c, t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions put together in the side's arena, and their answers taken apart. */
+/* Transactions assembled in the side's arena, and their answers taken apart. */
 #include "engine/etcd/ops.h"
 
 static void *get(struct rt_etcd_txn *t, size_t size)
@@ -35,7 +35,7 @@ void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t comp
 
 /* ---- Conditions --------------------------------------------------------------------------------- */
 
-/* TARGET of all keys from KEY to END (SIZE 0: of KEY alone) against VALUE. */
+/* Compares TARGET of all keys from KEY to END (SIZE 0: of KEY alone) with VALUE. */
 static void add_compare(struct rt_etcd_txn *t, ProtobufCBinaryData key, ProtobufCBinaryData end,
                         RtEtcd__Compare__Target target, RtEtcd__Compare__Result result,
                         int64_t value)
@@ -57,7 +57,7 @@ static void add_compare(struct rt_etcd_txn *t, ProtobufCBinaryData key, Protobuf
     compare->target = target;
     compare->result = result;
     compare->with_case = cases[target];
-    compare->version = value; /* or whichever it is: a union of numbers */
+    compare->version = value; /* or any other: a union of numbers */
     t->message.compare[t->message.n_compare++] = compare;
 }
 
@@ -128,7 +128,7 @@ static void *add_step(struct rt_etcd_txn *t, enum rt_etcd_branch b,
     }
     rt_etcd__request_op__init(step);
     step->request_case = which;
-    step->range = request; /* or whichever it is: a union of pointers */
+    step->range = request; /* or any other: a union of pointers */
     (b == RT_ETCD_THEN ? t->message.success : t->message.failure)[(*n)++] = step;
     return request;
 }

@@ -2,11 +2,11 @@
 /* What etcd knows of our session and its tickets, compared with what we believe.
  *
  * LeaseTimeToLive names all keys of the lease at once, but answers from the leader's memory, which may be
- * behind or ahead: what is missing there is looked for by a transaction before it is called lost, and what
- * we do not know is adopted: it waits, and when it holds the user is told and gives it back.
+ * behind or ahead: what is missing there is looked for by a transaction before it is called lost, and what we do
+ * not know is adopted: it waits, and when it holds, the user is told and gives it back.
  *
- * Where the keys are too many for one answer, our tickets are compared by pages instead, one transaction each, and
- * strays are not found until they are fewer. */
+ * If there are too many keys for one answer, our tickets are compared page by page, one transaction each, and
+ * strays are not found until there are fewer. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -22,8 +22,8 @@ struct verifying {
     uint64_t session, serial;
 };
 
-/* A look that came to nothing is taken by the next BEAT, also of who has no tickets: a keep-alive alone may keep what
- * is gone. Said once: what cannot be reached the connection tells of. */
+/* A look that came to nothing is repeated by the next BEAT, even of a client without tickets: a keep-alive alone may
+ * keep what is gone. Logged once; that a server cannot be reached, the connection reports itself. */
 static void look_failed(struct rt_etcd_conn *c, int err)
 {
     struct rt_etcd_session *session = &rt_etcd_s(c)->session;
@@ -35,7 +35,7 @@ static void look_failed(struct rt_etcd_conn *c, int err)
                 (unsigned long long)session->id, rt_etcd_base(c)->errmsg);
 }
 
-/* A look is over, as well as it went: the one that was asked for meanwhile. */
+/* A look is over, however it went: begins the one that was asked for meanwhile. */
 static void look_over(struct rt_etcd_conn *c)
 {
     struct rt_etcd_session *session = &rt_etcd_s(c)->session;
@@ -98,7 +98,7 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     rt_etcd_wait_begin(c, t, NULL);
 }
 
-/* Whose it is that stands at a spot only its value says. */
+/* Only its value says whose a ticket at a spot is. */
 static bool may_be_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
 {
     const struct rt_etcd_side *s = rt_etcd_s(c);
@@ -125,7 +125,7 @@ static bool is_among(const ProtobufCBinaryData *keys, size_t n, const struct rt_
     return n > 0 && bsearch(&key, keys, n, sizeof(*keys), rt_etcd_by_bytes) != NULL;
 }
 
-/* T stood there before the look was asked for; a key that we are deleting is missed by nobody. */
+/* T stood there before the look was asked for; nobody misses a key that we are deleting. */
 static bool is_looked_at(const struct rt_etcd_ticket *t, const struct verifying *v)
 {
     return !t->durable && t->session == v->session && t->serial <= v->serial && !t->leaving;
@@ -157,7 +157,7 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
 
 static rt_etcd_answer_fn page_seen;
 
-/* Whether a page was sent; if not, all were looked at, or it could not be. */
+/* Whether a page was sent; if not, all have been looked at, or it could not be sent. */
 static bool send_page(struct rt_etcd_conn *c, const struct verifying *v)
 {
     struct rt_etcd_session *session = &rt_etcd_s(c)->session;
@@ -166,7 +166,7 @@ static bool send_page(struct rt_etcd_conn *c, const struct verifying *v)
     char key[RT_ETCD_KEY_MAX];
     size_t n = 0, size = rt_etcd_session_key(c, v->session, key);
     rt_etcd_txn_open(c, &txn, RT_ETCD_OPS_MAX, 1, 0);
-    rt_etcd_get(&txn, RT_ETCD_THEN, key, size)->keys_only = true; /* or it were no linear read */
+    rt_etcd_get(&txn, RT_ETCD_THEN, key, size)->keys_only = true; /* else no linearizable read */
     for (; t != NULL && n < RT_ETCD_OPS_MAX; t = t->next) {
         if (!is_looked_at(t, v))
             continue;
@@ -231,7 +231,7 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         look_over(c);
         return;
     }
-    /* 0: less than a second is left, and of the shortest lease never more. */
+    /* 0: less than a second is left; the shortest lease never shows more. */
     if ((err == 0 && got->ttl < 0) || a->reason == RT_ETCD_NO_LEASE) {
         err = rt_etcd_ask_session(c, NULL, v.session, key_seen, NULL, v.session);
     } else if (by_pages && (err == 0 || a->reason == RT_ETCD_TOO_LARGE)) {

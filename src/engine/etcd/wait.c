@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting tickets, and held ones that are to hear who wants them.
+/* Waiting tickets, and held ones that are to hear when they are wanted.
  *
  *   watch what matters ── created ──▶ look ──▶ my turn: told ──▶ [armed: watch the line]
  *          ▲                 event ──▶  │ └──▶ my ticket is gone: told
  *          └──── something else now ◀───┘
  *
- * Watches begin now: etcd serves those that begin in the past by a loop that runs ten times a second. What
- * happened before `created` the look finds. A look is one transaction that compares the create_revision of
- * my ticket: without it there is no grant. */
+ * Watches begin now: etcd serves those that begin in the past from a loop that runs ten times a second.
+ * The look finds what happened before `created`. It is one transaction that compares the create_revision
+ * of my ticket: without the ticket there is no grant. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -82,7 +82,7 @@ static void on_created(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int6
         look(c, watch->owner);
 }
 
-/* Somebody came behind a ticket that excludes all: no need to look. */
+/* Somebody joined behind a ticket that excludes everybody: no need to look. */
 static bool is_behind(const struct rt_etcd_ticket *t, RtEtcd__Event *const *events, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -98,7 +98,7 @@ static void tell_wanted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     rt_etcd_tell(c, RT_WANTED, t);
 }
 
-/* The one key that is watched is gone; if it ever comes again, it comes behind. */
+/* The one key that is watched is gone; if it ever comes back, it stands behind. */
 static bool is_over(const struct rt_etcd_watch *watch, RtEtcd__Event *const *events, size_t n)
 {
     return watch->end_size == 0 && events[n - 1]->type == RT_ETCD__EVENT__TYPE__DELETE;
@@ -128,7 +128,7 @@ static void on_lost(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int err
 
 static const struct rt_etcd_watch_user watch_user = {on_created, on_events, on_lost};
 
-/* Watches KEY to END, unless it does already. */
+/* Watches KEY to END, unless it already does. */
 static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const void *key,
                         size_t key_size, const void *end, size_t end_size, uint32_t flags)
 {
@@ -142,7 +142,7 @@ static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const vo
         w->stale = true;
 }
 
-/* What stands ahead; nobody would ever take it out if it is a ticket of ours without a lease. */
+/* Watches what stands ahead, and takes it out if it is a ticket of ours without a lease: nobody else would. */
 static void watch_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const RtEtcd__KeyValue *kv,
                       uint32_t flags)
 {
@@ -186,8 +186,8 @@ static void add_mark(struct rt_etcd_txn *t, const struct rt_etcd_place *p, uint6
     put->ignore_lease = true;
 }
 
-/* Marks all who go through, in one step if etcd allows: the mark of one stands for all up to its bound, but
- * is gone when that one is. More than that are marked step by step, by looking again. */
+/* Marks all that go through, in one step if etcd allows: the mark of one stands for all up to its bound,
+ * but is gone when that one is. If there are more, they are marked step by step, by looking again. */
 static void open_barrier(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
                          const struct rt_etcd_line *line)
 {
@@ -211,7 +211,7 @@ static void tell_granted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, bool 
 {
     rt_etcd_wait_end(c, t);
     t->granted = t->told = true;
-    if (touch) /* who waits behind watches my key, and may hold now too */
+    if (touch) /* the next waiter watches my key, and may hold now too */
         rt_etcd_chore(c, RT_ETCD_TOUCH, t->key, t->key_size, t->number);
     rt_etcd_tell(c, RT_GRANTED, t);
     if (t->armed && others)
@@ -309,7 +309,7 @@ static void read_behind(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
         tell_wanted(c, w->ticket);
 }
 
-/* Whether W may be gone is for who called it to know: `looking` is not set any more. */
+/* W may be gone afterwards, so the caller must not touch it: `looking` is no longer set. */
 static void read_look(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
                       const RtEtcd__TxnResponse *reply)
 {
@@ -349,7 +349,7 @@ static void look_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     }
     w->stale = true;
     if (err == ROTA_UNREACHABLE && (w->watch.created || w->watch.user == NULL))
-        look(c, w); /* its time was call_ms: this is no haste */
+        look(c, w); /* the last one took call_ms: no hurry */
 }
 
 static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
@@ -371,7 +371,7 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
         (void)rt_etcd_get_behind(&txn, RT_ETCD_THEN, name, t->number);
     else if (w->purpose != TO_KNOW)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
-    else /* a member that is cut off, or behind, answers what reads nothing by itself */
+    else /* a member that is cut off or behind answers by itself what reads nothing */
         rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size)->keys_only = true;
     w->again = false;
     w->looked = ++rt_etcd_s(c)->looks;
@@ -411,8 +411,8 @@ void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
         look(c, w);
 }
 
-/* An event that etcd owes and never sends (its bugs of watches: #17529, #18089), or that was lost on the
- * way, would be waited for without end. So with each BEAT one of those that wait looks for itself. */
+/* An event that etcd owes and never sends (its watch bugs: #17529, #18089), or that was lost on the way,
+ * would be awaited forever. So with each BEAT one of the waiting tickets looks for itself. */
 static void look_by_turns(struct rt_etcd_conn *c)
 {
     struct rt_etcd_wait *oldest = NULL;

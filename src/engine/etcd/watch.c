@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: all on one stream, created from now, and again when the stream is another. */
+/* Watches: all on one stream, created from now on, and again on every new stream. */
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
@@ -148,7 +148,7 @@ void rt_etcd_watch_lost(struct rt_etcd_conn *c)
     }
 }
 
-/* Another stream, now: with another token. */
+/* Opens another stream at once, with another token. */
 static void reopen(struct rt_etcd_conn *c)
 {
     if (rt_etcd_wire(c)->watch_call != NULL)
@@ -173,7 +173,7 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end)
 
 /* ---- What comes ------------------------------------------------------------------------------------- */
 
-/* Not of any id: the answer to the oldest that has none, for they come in order. */
+/* An answer without an id belongs to the oldest watch still unanswered, because answers come in order. */
 static struct rt_etcd_watch *oldest_asked(struct rt_etcd_conn *c)
 {
     struct rt_etcd_watch *oldest = NULL;
@@ -188,7 +188,7 @@ static bool contains(ProtobufCBinaryData text, const char *word)
     return text.len > 0 && memmem(text.data, text.len, word, strlen(word)) != NULL;
 }
 
-/* etcd says "permission denied" for an old token too: only one that is new makes it true. */
+/* etcd says "permission denied" for an old token too: it is true only with a new one. */
 static void refused(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
 {
     uint32_t serial = rt_etcd_wire(c)->watch_token;
@@ -228,7 +228,7 @@ static void dispatch(struct rt_etcd_conn *c, const RtEtcd__WatchResponse *r)
     if (w == NULL && r->created && r->canceled)
         w = oldest_asked(c);
     if (w == NULL)
-        return; /* given up by us, and it was on its way */
+        return; /* we gave it up while it was on its way */
     if (r->canceled) {
         canceled(c, w, r);
     } else if (r->created) {

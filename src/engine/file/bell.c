@@ -238,7 +238,7 @@ static void on_closed(struct rt_watch *w)
     rt_free(w);
 }
 
-/* Whether what FD is of is our socket: then we hear what is sent there. */
+/* Whether FD is of our socket: then we hear what is sent there. */
 static bool is_ours(const struct rt_file_bell *b, int fd, uint64_t session)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};

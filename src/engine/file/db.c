@@ -22,13 +22,13 @@
 #define APPLICATION_ID 0x526f7461  /* "Rota" */
 #define LAYOUT_STEP 1000           /* user_version = major * 1000 + minor */
 #define PAGE_SIZE "1024"           /* a pair writes 3 pages: small ones, measured 25 % faster */
-#define RESERVE INT64_C(600000000) /* one fsync per so many numbers: ten minutes of the clock */
+#define RESERVE INT64_C(600000000) /* one fsync per this many numbers: ten minutes of the clock */
 #define CLOCK_MAX \
     INT64_C(9000000000000000)         /* us: a later clock counts as that, and numbers only count */
-#define NUMBER_MAX (INT64_C(1) << 53) /* all that computes with numbers is exact below */
+#define NUMBER_MAX (INT64_C(1) << 53) /* computing with numbers is exact below */
 #define WAL_FULL 4000                 /* frames: folded back at the next commit; 4 MiB */
 #define WAL_LONG 200                  /* frames: folded back at close; a lone open reads them all */
-#define SPINS 30                      /* a transaction takes about so many yields */
+#define SPINS 30                      /* a transaction takes about this many yields */
 #define NAP_NS 50000
 #define NAPS_MAX 4 /* 200 us */
 #define PUT_TRIES 8
@@ -41,7 +41,7 @@ int64_t rt_file_wall_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Where numbers begin at the least: what was numbered before, in a folder that was lost since, is behind. */
+/* The least that numbers begin at: what was numbered before, in a folder that has been lost since, is behind it. */
 static int64_t clock_number(void)
 {
     struct timespec ts;
@@ -243,7 +243,7 @@ void rt_file_rollback(struct rt_file_conn *c)
 
 /* ---- The WAL ------------------------------------------------------------------ */
 
-/* As far as no reader is in the way; what is left, the next one folds back. */
+/* As far as no reader is in the way; the next one folds back what is left. */
 static void fold_back(struct rt_file_conn *c)
 {
     (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -260,7 +260,7 @@ static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-/* At close: who opens the folder alone reads the whole WAL, and takes none of it for folded back.
+/* At close: whoever opens the folder alone reads the whole WAL, and takes none of it as folded back.
  * So it begins anew, if nobody is at work, and never stays empty (see wal_is_lost). */
 static void begin_anew(struct rt_file_conn *c)
 {
@@ -271,7 +271,7 @@ static void begin_anew(struct rt_file_conn *c)
 }
 
 /* The WAL stays when programs end: if it is not there, commits were lost with it. Or
- * another is just making it: both go on as after a power loss. */
+ * somebody is just making it: either way it goes on as after a power loss. */
 static bool wal_is_lost(const struct rt_file_part *wal)
 {
     return !wal->there || wal->size == 0;
@@ -415,7 +415,7 @@ int rt_file_reserve(struct rt_file_conn *c)
         rv = reserve_in_tx(c, boot);
         (void)sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
         if (rv == 0)
-            fold_back(c); /* into the main file: the WAL may be deleted by who tidies up */
+            fold_back(c); /* into the main file: the WAL may be deleted by whoever tidies up */
     }
     c->wal_lost = c->wal_lost && rv != 0;
     c->numbers_ok = rv == 0;
@@ -505,8 +505,8 @@ static int settings(struct rt_file_conn *c)
     (void)sqlite3_busy_handler(c->db, on_busy, c);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
-    /* The WAL stays for the next: folding it back and beginning it anew would cost each command
-     * that is alone four fsyncs. Only when it has become long, the one that closes does. */
+    /* The WAL stays for the next one: folding it back and beginning it anew would cost each command
+     * that is alone four fsyncs. Only when it has become long does the one that closes do that. */
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     (void)sqlite3_wal_hook(c->db, on_wal, c);
     int persist = 1;
@@ -522,8 +522,8 @@ static int cannot_make(struct rt_file_conn *c, int err)
     return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
 }
 
-/* The file, with the rights that WAL and shm inherit, has its name last: at once somebody may put another thing there.
- * Closed before: then no thread of ours has opened it by SQLite (see the top). */
+/* The file, with the rights that WAL and shm inherit, gets its name last: once it has one, somebody may put another
+ * thing there. It is closed before that: until then no thread of ours has opened it by SQLite (see the top). */
 static int put_file(struct rt_file_conn *c)
 {
     int err = ENOENT;
@@ -592,7 +592,7 @@ int rt_file_db_open(struct rt_file_conn *c, bool wait)
     if (rv != 0)
         return rv;
     (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);
-    /* Only making the database or mending it after a crash is not done at once by SQLite. */
+    /* All that SQLite does not do at once is to make the database, or to mend it after a crash. */
     int64_t limit = rt_file_mono_ns() + (int64_t)c->base.call_ms * RT_MS;
     while ((rv = try_open(c, path)) == RT_FILE_AGAIN && wait && rt_file_mono_ns() < limit) {
         struct timespec nap = {.tv_nsec = c->torn ? TORN_NAP_NS : RT_MS};

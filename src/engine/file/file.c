@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define TIMERS 5
-#define BUSY_FIRST_NS (50 * RT_MS) /* a call may wait so long for another's transaction */
+#define BUSY_FIRST_NS (50 * RT_MS) /* a call may wait this long for another's transaction */
 #define BUSY_LATER_NS (1 * RT_MS)  /* from the loop: others want their turn */
 #define RETRY_MS 10
 #define STUCK_MS 300 /* a crowd needs less: from here on it is worth a line in the log */
@@ -81,7 +81,7 @@ static bool attempt(struct rt_file_conn *c, struct rt_op *op, int64_t busy_ns)
     return true;
 }
 
-/* After a pause, or at BY, which is a deadline: who waits for that is told why in time. */
+/* After a pause, or at BY, which is a deadline: whoever waits for that is told why in time. */
 static void retry_by(struct rt_file_conn *c, int64_t by)
 {
     int64_t at = rt_loop_now(c->base.loop) + RETRY_MS * RT_MS;

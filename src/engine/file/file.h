@@ -28,7 +28,7 @@ extern const struct rt_engine rt_engine_file;
 #define RT_FILE_LAYOUT_MINOR 0
 #define RT_FILE_NAME_MAX 1023 /* bytes: a public name of 255 with every byte escaped fits */
 
-#define RT_FILE_POLL_MS 50     /* a session that no pidfd can watch is probed so often */
+#define RT_FILE_POLL_MS 50     /* a session that no pidfd can watch is probed this often */
 #define RT_FILE_LOOK_MS 1000   /* safety net: a granter may die between commit and ring */
 #define RT_FILE_SWEEP_STEP 256 /* tickets of a dead session taken out per transaction */
 
@@ -127,7 +127,7 @@ struct rt_file_peer {
 /* How far the sessions of a line were probed. */
 struct rt_file_cursor {
     uint64_t from;  /* the number of the last ticket; 0: begin anew */
-    uint64_t alive; /* the session probed last: neighbours are often of one */
+    uint64_t alive; /* the session probed last: neighbours often share one */
     bool all;       /* also those behind one that lives and excludes them */
     bool swept;     /* there was a dead one */
     bool ended;     /* the line was gone through */
@@ -185,9 +185,9 @@ struct rt_file_conn {
     struct rt_file_part parts[RT_FILE_PARTS]; /* that are open */
     int shm_fd;                               /* only to look at it */
     off_t shm_size;                           /* the most that was seen */
-    /* files are gone, and sessions live that have them open: the folder waits for them */
+    /* files are gone, but sessions that have them open still live: the folder waits for them */
     bool torn;
-    sqlite3 *db; /* NULL: left since its files are gone; the next op opens it anew */
+    sqlite3 *db; /* NULL: left because its files are gone; the next op opens it anew */
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;
     int wal_frames;        /* after our last commit */
@@ -198,14 +198,14 @@ struct rt_file_conn {
 
     uint64_t session; /* 0: none */
     int session_fd;
-    size_t held;        /* granted tickets of the session, about: whether to look at it */
+    size_t held;        /* granted tickets of the session, roughly: whether to look at it */
     bool session_gone;  /* seen in an op: told after its done */
     bool session_spare; /* opened to observe: no BEAT has answered it yet */
     struct rt_file_bell *bell;
     int send_fd;
 
     struct rt_op *queue, **queue_tail; /* ops that found the database taken */
-    int64_t stuck_since;               /* it has been so since; 0: it is not */
+    int64_t stuck_since;               /* since when; 0: it is not taken */
     bool stuck_told;
     struct rt_file_wait **buckets;
     size_t bucket_count, wait_count;
@@ -233,7 +233,7 @@ static inline struct rt_file_conn *rt_file_conn(struct rt_conn *conn)
 
 /* Resolves, makes and checks the folder of URL; fills folder, mode, dir, sdir. */
 int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode);
-/* The same but for s/ in it: a folder for something else than locks (txn/journal/file). */
+/* The same without s/ in it: a folder for something other than locks (txn/journal/file). */
 int rt_file_path_folder(struct rt_file_conn *c, const char *path, const char *mode);
 void rt_file_path_close(struct rt_file_conn *c);
 
@@ -251,20 +251,20 @@ const struct rt_file_forgets *rt_file_path_forgets(int fd);
 void rt_file_fork_clean(void); /* before a database is opened */
 void rt_file_fork_add(struct rt_file_conn *c);
 void rt_file_fork_remove(struct rt_file_conn *c);
-/* Around all work that may come to SQLite: a fork waits for its end. */
+/* Around all work that may reach SQLite: a fork waits for its end. */
 void rt_file_enter(struct rt_file_conn *c);
 void rt_file_exit(struct rt_file_conn *c);
-/* Connections of this process whose database is not the folder's any more, that are not at work and have no session,
- * leave it. */
+/* Connections of this process leave their database if it is no longer the folder's, they are not at work and they
+ * have no session. */
 void rt_file_fork_leave(const struct rt_file_conn *c);
 
 /* ---- db.c: the database ------------------------------------------------- */
 
-/* WAIT: until it is free, for call_ms; else RT_FILE_AGAIN. */
+/* WAIT: until it is free, for call_ms at most; without it RT_FILE_AGAIN. */
 int rt_file_db_open(struct rt_file_conn *c, bool wait);
 void rt_file_db_close(struct rt_file_conn *c);
-/* Another database took the place of ours, or will: goes on with that one (file.c). If it
- * fails there is none, until it is asked again. */
+/* Another database took the place of ours, or will: goes on with that one (file.c). If that
+ * fails there is none, until somebody asks again. */
 int rt_file_reopen(struct rt_file_conn *c);
 
 /* The prepared statement, reset; NULL with errmsg set if it cannot be prepared. */
@@ -291,7 +291,7 @@ int rt_file_reserve(struct rt_file_conn *c);
 int64_t rt_file_wall_ms(void);
 int64_t rt_file_mono_ns(void);
 
-/* The pid that has the write lock of the database; 0: nobody or not to be seen. */
+/* The pid that has the write lock of the database; 0: nobody, or it cannot be seen. */
 pid_t rt_file_lock_owner(const struct rt_file_conn *c);
 void rt_file_say_busy(struct rt_file_conn *c); /* errmsg for a database that stays taken */
 
@@ -329,7 +329,7 @@ int rt_file_line_join(struct rt_file_conn *c, struct rt_join *j, bool try_only);
 /* Takes the ticket out, or keeps it for its at_least_ms unless BROKEN; grants the next. */
 int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct rt_file_row *row,
                         bool broken);
-/* Grants whom there is room for; GONE (0: none) is the number of the ticket that left. */
+/* Grants those there is room for; GONE (0: none) is the number of the ticket that left. */
 int rt_file_line_settle(struct rt_file_conn *c, const char *name, uint64_t gone);
 int rt_file_line_expire(struct rt_file_conn *c, const char *name, bool *some);
 int rt_file_line_changed(struct rt_file_conn *c, const char *name); /* rings observers */
@@ -343,7 +343,7 @@ int rt_file_op_run(struct rt_file_conn *c, struct rt_op *op);
 /* A new file of s/, locked, with the rights of all our files: whoever sweeps stray ones locks them before it unlinks
  * them. */
 int rt_file_session_make(struct rt_file_conn *c, uint64_t *session, int *out);
-/* Gives such a file the name NAME in the folder, unless there is one, and its own no more: -1 and errno. */
+/* Gives such a file the name NAME in the folder, unless that exists, and takes its own name away. -1 and errno. */
 int rt_file_session_publish(const struct rt_file_conn *c, uint64_t session, const char *name);
 int rt_file_session_open(struct rt_file_conn *c);
 int rt_file_session_check(struct rt_file_conn *c, bool *there);
@@ -353,13 +353,13 @@ bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session);
 /* Whether any session lives; all that do look at their files. */
 bool rt_file_session_alarm(struct rt_file_conn *c);
 void rt_file_session_verify(struct rt_file_conn *c); /* ours: lost, if files of it are gone */
-/* Whether others see our session's file and our database still. */
+/* Whether others still see our session's file and our database. */
 bool rt_file_session_linked(const struct rt_file_conn *c);
 void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session);
-/* A pidfd of the session's process if it can be seen and is the same still, else -1. */
+/* A pidfd of the session's process if it can be seen and is still the same, else -1. */
 int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session);
 
-/* A ticket that waits, behind AHEAD (NULL: look who it is). */
+/* A ticket that waits, behind AHEAD (NULL: find out who that is). */
 int rt_file_wait_new(struct rt_file_conn *c, const struct rt_join *j, uint64_t number,
                      const struct rt_file_row *ahead);
 void rt_file_wait_adopt(struct rt_file_conn *c); /* after commit: those born wait now */
@@ -385,8 +385,8 @@ void rt_file_peer_close(struct rt_file_conn *c); /* nobody waits any more */
 
 /* ---- sweep.c ------------------------------------------------------------- */
 
-/* One bounded step: tickets of the dead SESSION out, those of line NAME (may be NULL) first; the
- * row and the files last. MORE: not finished. */
+/* One bounded step: takes the tickets of the dead SESSION out, those of line NAME (may be NULL) first;
+ * the row and the files last. MORE: not finished. */
 int rt_file_sweep_session(struct rt_file_conn *c, uint64_t session, const char *name, bool *more);
 /* Ends dead sessions of the next PAGES of 64 tickets of line NAME, from AT on. */
 int rt_file_sweep_line(struct rt_file_conn *c, const char *name, int pages,
@@ -417,7 +417,7 @@ void rt_file_observe_dirty(struct rt_file_conn *c, const char *name);
 void rt_file_observe_tell(struct rt_file_conn *c, bool all); /* those dirty, or all that changed */
 int rt_file_check(struct rt_file_conn *c, struct rt_op *op);
 
-/* Whether ERR is a lack of descriptors, and errmsg says so now: ROTA_UNREACHABLE. */
+/* Whether ERR means that there are no descriptors left; errmsg then says so: ROTA_UNREACHABLE. */
 bool rt_file_say_files(struct rt_file_conn *c, int err);
 #define rt_file_say(c, ...) ((void)rt_words_fail(&(c)->base, 0, __VA_ARGS__))
 #define rt_file_log(c, ...) rt_words_log(&(c)->base, __VA_ARGS__)

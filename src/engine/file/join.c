@@ -32,7 +32,7 @@ static int fits_permits(struct rt_file_conn *c, const struct rt_join *j, bool *g
 }
 
 /* Whether the ticket is granted at the end of a line whose last is LAST (NULL: an empty one).
- * Of a lock only the last counts: it waits, or excludes, or shares with all before it. */
+ * For a lock only the last counts: it waits, or excludes, or shares with all before it. */
 static int fits(struct rt_file_conn *c, const struct rt_join *j, const struct rt_file_row *last,
                 bool *granted)
 {
@@ -87,7 +87,7 @@ static int add(struct rt_file_conn *c, struct rt_join *j, bool granted, uint64_t
 }
 
 /* The ticket stands already: answered as it is now. The end of an earlier try may not have been told, and then nobody
- * was rung: who holds is told again that it waits. */
+ * was rung: the holder is told again that this one waits. */
 static int answer(struct rt_file_conn *c, struct rt_join *j, const struct rt_file_row *row,
                   const struct rt_file_row *last)
 {
@@ -142,7 +142,7 @@ int rt_file_line_join(struct rt_file_conn *c, struct rt_join *j, bool try_only)
     struct rt_file_row last, mine;
     bool some = false, found = false;
     int rv = rt_file_line_last(c, j->name, &last, &some);
-    /* All that ended, in however many steps: who is refused for one of them takes none of them out. */
+    /* All that ended, in however many steps: a join that is refused because of one of them takes none of them out. */
     for (bool expired = some; rv == 0 && expired;) {
         expired = false;
         rv = rt_file_line_expire(c, j->name, &expired);

@@ -137,9 +137,9 @@ int rt_file_line_want(struct rt_file_conn *c, const char *name)
     return rv;
 }
 
-/* I8: beside those granted at most one more is rung, the one whose watch is out of date. That is
- * the one behind a ticket that went; of permits also the first that waits, which must watch all
- * who hold. Grants are a prefix of the line, so it is never both. */
+/* I8: besides those granted at most one more is rung, the one whose watch is out of date. That is
+ * the one behind a ticket that went; for permits also the first that waits, which must watch all
+ * that hold. Grants are a prefix of the line, so it is never both. */
 static int ring_one_more(struct rt_file_conn *c, const char *name, uint64_t gone,
                          const struct rt_file_row *granted, const struct rt_file_row *waits)
 {
@@ -264,7 +264,7 @@ int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct r
     return rv == 0 && observed ? rt_file_line_changed(c, name) : rv;
 }
 
-/* Its stamps are of before the clock was set back: it lasts its whole length from now, not that
+/* Its stamps are from before the clock was set back: it lasts its whole length from now, not that
  * plus what the clock lost. */
 static int begin_now(struct rt_file_conn *c, const char *name, struct rt_file_row *row, int64_t now)
 {

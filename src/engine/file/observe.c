@@ -67,8 +67,8 @@ int rt_file_observe_again(struct rt_file_conn *c)
     return rv;
 }
 
-/* Asks for rings, or no more. They go to a session's socket: who only observes gets a session
- * for it, which the next BEAT(open) takes over. */
+/* Asks for rings, or no longer. They go to a session's socket: a client that only observes gets a
+ * session for it, which the next BEAT(open) takes over. */
 static int set_row(struct rt_file_conn *c, enum rt_file_stmt which, const char *name)
 {
     int rv = 0;

@@ -62,7 +62,7 @@ static int check_joins(struct rt_file_conn *c, const struct rt_op *op)
 }
 
 /* Whether all tickets of a set are there from an earlier try, or none. One that has ended since,
- * put anew alone, would stand in another order than the rest: sets could wait for each other. */
+ * put back alone, would stand in a different order from the rest: sets could wait for each other. */
 static int check_whole(struct rt_file_conn *c, const struct rt_op *op)
 {
     struct rt_file_row row;
@@ -97,9 +97,9 @@ static int join_in_tx(struct rt_file_conn *c, struct rt_op *op, bool try_only)
     return rv;
 }
 
-#define UNSURE 2 /* beside 0, errors and RT_FILE_AGAIN: dead parties must be swept first */
+#define UNSURE 2 /* besides 0, errors and RT_FILE_AGAIN: dead parties must be swept first */
 
-/* A barrier is not opened before it was looked whether those that stand at it live: a count read
+/* A barrier is not opened before we looked whether those that stand at it live: a count read
  * outside the transaction would not see two that come at once. */
 static int sure(const struct rt_op *op, bool swept, int rv)
 {

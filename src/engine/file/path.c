@@ -150,8 +150,8 @@ static int make(struct rt_file_conn *c, char *path, bool parents, bool *made)
     return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
 }
 
-/* How a database that is there is shared, counts: files that others cannot open would keep a dead
- * holder's lock. Without `mode=` that is only taken from one's own folder. */
+/* How an existing database is shared, counts: files that others cannot open would keep a dead
+ * holder's lock. Without `mode=` this is only taken from one's own folder. */
 static int adopt_mode(struct rt_file_conn *c)
 {
     struct stat dir, db;

@@ -97,7 +97,7 @@ static int get_process(struct rt_file_conn *c, uint64_t session, pid_t *pid, int
     return rc;
 }
 
-/* The file is there as long as the row: somebody deleted it. While the process lives, it holds what
+/* The file lasts as long as the row: somebody deleted it. While the process lives, it holds what
  * it holds (I1); it learns of it within a second and gives up by itself. */
 static bool lives_without_file(struct rt_file_conn *c, uint64_t session)
 {
@@ -244,7 +244,7 @@ int rt_file_session_open(struct rt_file_conn *c)
         rv = rt_file_session_make(c, &session, &c->session_fd);
     if (rv != 0)
         return rv;
-    /* Again: who came before the file was there did not wait for us. */
+    /* Once more: whoever came before the file was there did not wait for us. */
     rv = rt_file_db_linked(c) ? 0 : RT_FILE_AGAIN;
     if (rv == 0)
         rv = rt_file_bell_open(c, session); /* before the row: nobody rings in vain */
@@ -279,7 +279,7 @@ bool rt_file_session_linked(const struct rt_file_conn *c)
     return (fstat(c->session_fd, &st) != 0 || st.st_nlink > 0) && rt_file_db_linked(c);
 }
 
-/* The row and its tickets stay, and its file, which is open still: FD. */
+/* The row and its tickets stay, and its file, which is still open: FD. */
 static uint64_t forget(struct rt_file_conn *c, int *fd)
 {
     uint64_t session = c->session;

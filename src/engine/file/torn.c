@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files under the database, when somebody deletes or truncates them while programs use them.
  *
- * Who has a file open goes on in it, deleted or not; who comes later would make a new one, and both would hold. So
+ * Whoever has a file open goes on in it, deleted or not; a latecomer would make a new one, and both would hold. So
  * nobody opens a database one of whose files is gone while a session lives: it rings at each, and each looks at its
  * files, is told that its session is lost, and leaves. Whoever stands still keeps the others out, with a message.
  *
- * A truncated shm is worse for who has it open: it is mapped, and SIGBUS is the answer to the next look. It is but an
- * index of the WAL: made long again, and empty, SQLite makes it anew. */
+ * A truncated shm is worse for whoever has it open: it is mapped, and the next access gets SIGBUS. It is only an
+ * index of the WAL: once it is made long again, and empty, SQLite builds it anew. */
 #include "engine/file/file.h"
 #include "net/fd.h"
 
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* walformat.html: the index grows by so many bytes, and never shrinks while it is in use. */
+/* walformat.html: the index grows by this many bytes, and never shrinks while it is in use. */
 #define SHM_MIN 32768
 #define WRITER_TRIES 300 /* ms: a transaction takes some 10 us */
 
@@ -56,7 +56,7 @@ int rt_file_torn_note(struct rt_file_conn *c, const struct rt_file_part before[R
     rt_file_torn_see(c, c->parts);
     for (int i = 0; i < RT_FILE_PARTS; i++)
         if (!c->parts[i].there || (before[i].there && !is_same(&c->parts[i], &before[i])))
-            return RT_FILE_AGAIN; /* meanwhile: which one SQLite has open is not to be known */
+            return RT_FILE_AGAIN; /* meanwhile: which one SQLite has open cannot be known */
     /* O_PATH: to close it drops no lock (see db.c). */
     int fd = openat(c->dir, names[RT_FILE_PART_SHM], O_PATH | O_NOFOLLOW | O_CLOEXEC);
     c->shm_fd = rt_fd_lift(fd);
@@ -82,8 +82,8 @@ bool rt_file_db_linked(const struct rt_file_conn *c)
     return true;
 }
 
-/* Who is in the middle of a transaction would write the head of the index anew, and the index behind it would be empty
- * and believed. It ends, or dies. */
+/* A writer in the middle of a transaction would write the head of the index anew, and the index behind it would be
+ * empty and believed. It ends, or dies. */
 static void await_writer(const struct rt_file_conn *c)
 {
     struct timespec nap = {.tv_nsec = RT_MS};

@@ -17,7 +17,7 @@
 
 #define BUCKETS_FIRST 16
 #define LOOK_ROUNDS 32 /* dead tickets directly ahead that one look clears away */
-#define STALE_MS 10    /* the database was taken: again so soon, as ops are */
+#define STALE_MS 10    /* the database was taken: again this soon, like ops */
 #define PROBE_PAGES 4  /* 256 tickets of a line, 3 us each, every RT_FILE_POLL_MS */
 #define BATCH 32       /* tickets of one bucket looked at per round of a timer */
 
@@ -419,8 +419,8 @@ static void probe_lines(struct rt_file_conn *c)
     }
 }
 
-/* Enters, unless the database is not the one of the folder any more: whoever has a session is told of that, without one
- * the next op opens it anew, and nothing more is to be done in this one. */
+/* Enters, unless the database is no longer the one of the folder: a client with a session is told of that, without one
+ * the next op opens it anew, and there is nothing more to do in this one. */
 static bool enter_right(struct rt_file_conn *c)
 {
     rt_file_enter(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for what a message becomes when it is read: many small pieces that go all at once, and no more than a
+/* Memory for what a message becomes when it is read: many small pieces that are all freed at once, and no more than a
  * server may make us spend. */
 #ifndef RT_ARENA_H
 #define RT_ARENA_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom to dial and by which certificate, as the URL says; how long to wait for it, and how long before it is dialed
+/* Whom to dial and with which certificate, as the URL says; how long to wait for it, and how long before dialing it
  * again.
  *
  *   hosts ──▶ a ring of endpoints: after one comes the next
- *   in vain ──▶ a pause: the half to the whole of 10, 20, 40, ... 500 ms, but at most a twentieth of the ttl
+ *   in vain ──▶ a pause: half to all of 10, 20, 40, ... 500 ms, but at most a twentieth of the ttl
  *
- * What fails sets errmsg, but for want of memory. */
+ * What fails sets errmsg, except for lack of memory. */
 #ifndef RT_DIAL_H
 #define RT_DIAL_H
 
@@ -42,19 +42,19 @@ struct rt_dial_ring { /* zeroed before the first use */
  * rt_dial_ring_fini is due as well. */
 int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct rt_url *url,
                   uint16_t port);
-/* The same of one more, wherever it is named. Before any of them is in use: they move. */
+/* The same for one more, wherever it is named. Before any of them is in use: they move. */
 int rt_dial_add(struct rt_dial_ring *ring, struct rt_conn *conn, const char *host, uint16_t port);
 const struct rt_dial_end *rt_dial_next(struct rt_dial_ring *ring); /* is in use from now on */
 void rt_dial_ring_fini(struct rt_dial_ring *ring);
 
-/* HOST:PORT, with brackets around what has colons; false: OUT is too small. */
+/* HOST:PORT, with brackets around a HOST that has colons; false: OUT is too small. */
 bool rt_dial_text(char *out, size_t size, const char *host, uint16_t port);
 
-/* *TLS by ?ca=, ?cert= and ?key= if SECURE, which is what SCHEME is for; else they are refused. */
+/* *TLS from ?ca=, ?cert= and ?key= if SECURE; else they are refused, and the message names SCHEME, which takes them. */
 int rt_dial_tls(struct rt_tls **tls, struct rt_conn *conn, const struct rt_url *url, bool secure,
                 const char *scheme);
 
-/* 5 s and 10 s for call_ms and ttl_ms that are 0. */
+/* Sets a call_ms of 0 to 5 s, and a ttl_ms of 0 to 10 s. */
 void rt_dial_times(struct rt_conn *conn);
 int rt_dial_random(struct rt_conn *conn, void *out, size_t size); /* bytes from the system */
 
@@ -63,7 +63,7 @@ uint32_t rt_dial_connect_ms(const struct rt_conn *conn, size_t count);
 /* How long a server may owe an answer, in ns: a quarter of the ttl. */
 int64_t rt_dial_patience(const struct rt_conn *conn);
 
-/* From 0 to MOST. *JITTER is any number that few share, and is changed. */
+/* From 0 to MOST. *JITTER is any number that few others have, and is changed. */
 int64_t rt_dial_jitter(uint64_t *jitter, int64_t most);
 
 struct rt_dial_pause { /* all zero: dial at once */

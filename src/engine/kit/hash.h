@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a of SIZE bytes, folded so that its lower half has heard of the upper one. */
+/* FNV-1a of SIZE bytes, folded so that the upper half counts in the lower one too. */
 static inline uint64_t rt_hash(const void *bytes, size_t size)
 {
     const unsigned char *p = bytes;

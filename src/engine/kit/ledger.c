@@ -191,7 +191,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     rt_ledger_by(l, next_due(&l->flying, now));
 }
 
-/* Who stays waits again before anybody is told, so that whoever is told finds it: to be given up, or to be answered. */
+/* Those that stay wait again before anybody is told, so that whoever is told finds them: to give up, or to answer. */
 void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why)
 {
     struct rt_entry over;

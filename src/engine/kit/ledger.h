@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests from their asking to their one answer: kept until they can be sent, sent, sent again, ended at their
+/* Requests, from being asked to their one answer: kept until they can be sent, sent, sent again, ended at their
  * deadline.
  *
  *   add ──▶ waiting ── send ──▶ flying ── rt_ledger_out: it was answered
@@ -11,8 +11,8 @@
  * nothing was done, and it does not merely read; else the error given (at its deadline ROTA_UNREACHABLE). Each
  * ends exactly once, and never from inside rt_ledger_add or rt_ledger_abandon.
  *
- * Those that wait are in the order of their adding, also what comes back; a `first` one goes before the others.
- * Serialised by its user. One timer for all. */
+ * Those that wait keep the order in which they were added, also when they come back; a `first` one goes before all
+ * others. Serialised by its user. One timer for all. */
 #ifndef RT_LEDGER_H
 #define RT_LEDGER_H
 
@@ -47,13 +47,13 @@ struct rt_entry {                 /* first in the user's struct */
 };
 
 struct rt_ledger_user {
-    /* Sends E if that can be. 0: it flies, and *VIA is set; ROTA_UNREACHABLE: not now (E->not_before may have been
+    /* Sends E if possible. 0: it flies, and *VIA is set; ROTA_UNREACHABLE: not now (E->not_before may have been
      * set: then it is tried again); any other error: E is given up with it. */
     int (*send)(struct rt_ledger *l, struct rt_entry *e, const void **via);
     /* E has left the ledger: its owner is to be told ERR. WHY: as given to rt_ledger_lost or _refuse; NULL: it was
      * given up, or its time is over. */
     void (*ended)(struct rt_ledger *l, struct rt_entry *e, int err, const char *why);
-    /* From the timer, when all that is over has ended: when it is to fire next for something else. NULL: never. */
+    /* Called by the timer, after all that is over has ended: when to fire next for something else. NULL: never. */
     int64_t (*tick)(struct rt_ledger *l, int64_t now);
 };
 
@@ -71,19 +71,19 @@ void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_l
 /* Sends E, or keeps it. True: it was sent. */
 bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e);
 
-/* E was answered, or is to be told something else: it leaves the ledger, without a word. Before its owner hears of it,
- * so that `pending` has counted it. */
+/* E was answered, or is to be told something else: it leaves the ledger, and nobody is told. Call this before its owner
+ * hears of it, so that `pending` has counted it. */
 void rt_ledger_out(struct rt_entry *e);
 
-/* E, which flies, shall be sent again: from the next turn of the timer, or with PAUSE after a while that doubles. */
+/* E, which flies, is to be sent again: from the next turn of the timer, or with PAUSE after a delay that doubles. */
 void rt_ledger_again(struct rt_ledger *l, struct rt_entry *e, bool pause);
-/* The same, but now if that can be. True: it was sent. */
+/* The same, but now if possible. True: it was sent. */
 bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e);
 
 /* Ends E early, from the next turn, unless it has ended. */
 void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err);
 
-/* The same, with ROTA_CANCELED, of the first that is for OP. False: there is none. */
+/* The same, with ROTA_CANCELED, for the first that belongs to OP. False: there is none. */
 bool rt_ledger_cancel(struct rt_ledger *l, const struct rt_op *op);
 
 void rt_ledger_flush(struct rt_ledger *l); /* sends what waits and may go */
@@ -94,8 +94,8 @@ void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why);
 /* Ends all that waits, with ERR. */
 void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why);
 
-/* Sets errmsg for what ends E: `ended` got ERR and WHY from WHO ("redis"), of which it is known that it is AT and has
- * TROUBLE ("": none). Returns ERR. */
+/* Sets errmsg for the end of E, of which `ended` was told ERR and WHY. WHO ("redis") is at AT, and has TROUBLE ("":
+ * none is known). Returns ERR. */
 int rt_ledger_say(struct rt_ledger *l, const struct rt_entry *e, int err, const char *why,
                   const char *who, const char *at, const char *trouble);
 
@@ -106,7 +106,7 @@ struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
 
 void rt_ledger_by(struct rt_ledger *l, int64_t at); /* the timer fires no later than AT */
 
-/* Stops the timer and empties it: FREE has each, without a word to its owner, who need not be there any more. */
+/* Stops the timer and empties it: FREE gets each entry; no owner is told, or need be there any more. */
 void rt_ledger_fini(struct rt_ledger *l, void (*free)(struct rt_ledger *l, struct rt_entry *e));
 
 #endif

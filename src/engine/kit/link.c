@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SECRET_MAX 1024     /* of a user or a password */
-#define STEADY_MS 5000      /* a connection that lasted so long was a good one */
+#define STEADY_MS 5000      /* a connection that lasted this long was a good one */
 #define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
 #define TIMERS 2            /* its own, and the ledger's */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection to one of several servers, whatever it speaks: dialed when something is wanted, greeted, watched, cut, and
- * then the next one; with the user and the certificates of its URL, and the ledger of what is asked over it.
+/* A connection to one of several servers, whatever it speaks: dialed when something is wanted, greeted, watched, cut,
+ * and then the next one; with the user and the certificates of its URL, and the ledger of what is asked over it.
  *
  *   DOWN ── rt_link_want ──▶ DIALING ── `up` ──▶ GREETING ── rt_link_greeted ──▶ READY
  *    ▲                          │                   │                             │
  *    ├── rt_link_cut: `lost`; the next server, after a pause once all were tried ─┤
  *    └── rt_link_fail: the same, and `failed`: dialed when something is wanted ◀──┘
  *
- * A server's trouble is told once (the log), not each time that it fails in the same way. Serialised by its user; whatever
+ * A server's trouble is told once (the log), not each time it fails in the same way. Serialised by its user; whatever
  * ends a connection is for turns of the loop only. */
 #ifndef RT_LINK_H
 #define RT_LINK_H
@@ -38,9 +38,10 @@ struct rt_link_user {
     size_t wire_size;
     void (*up)(struct rt_wire *w); /* connected: it is to be greeted */
     void (*data)(struct rt_wire *w, const char *bytes, size_t n);
-    /* The timer (rt_link_timer), while there is a wire. False: nothing was to be done: a greeting has had its time. */
+    /* The timer (rt_link_timer) fired while there is a wire. False: there was nothing to do: a greeting took too
+     * long. */
     bool (*tick)(struct rt_link *k, int64_t now);
-    /* The wire is gone, and the next server is chosen: to be told to the ledger and all others. */
+    /* The wire is gone, and the next server is chosen: the ledger and all others are to be told. */
     void (*lost)(struct rt_link *k, bool was_ready, const char *why);
     void (*failed)(struct rt_link *k, int err,
                    const char *why);    /* ... and all that waits is refused */
@@ -59,7 +60,7 @@ struct rt_link { /* embedded in its user's struct; zeroed before it is opened */
     struct rt_wire *wire; /* NULL: DOWN */
     struct rt_timer_call timer;
     uint32_t failures; /* in a row, since something was answered */
-    uint32_t refusals; /* of them certificates, and peers that speak something else */
+    uint32_t refusals; /* of these, certificates, and peers that speak something else */
     uint32_t unheard;  /* servers that could not even be dialed since `trouble` */
     struct rt_dial_pause pause;
     uint64_t jitter;
@@ -67,11 +68,11 @@ struct rt_link { /* embedded in its user's struct; zeroed before it is opened */
     struct rt_ledger ledger;
 };
 
-/* As URL says: hosts, user, TLS. BASE: loop, times (0: as usual), errmsg. Reserves its timers. Does not dial. 0, or nothing
- * stays and errmsg says why. */
+/* As URL says: hosts, user, TLS. BASE: loop, times (0: as usual), errmsg. Reserves its timers. Does not dial. 0; or
+ * else nothing stays and errmsg says why. */
 int rt_link_open(struct rt_link *k, struct rt_conn *base, const struct rt_url *url,
                  const struct rt_link_user *on, const struct rt_ledger_user *asks);
-/* Gives all back without a word; FREE has what is in the ledger. */
+/* Gives everything back, and nobody is told; FREE gets what is in the ledger. */
 void rt_link_close(struct rt_link *k, void (*free)(struct rt_ledger *l, struct rt_entry *e));
 void rt_link_forked(struct rt_link *k); /* in a child: closes what is the parent's */
 
@@ -80,20 +81,21 @@ void rt_link_greeted(struct rt_link *k); /* it is READY; the timer is stopped */
 void rt_link_well(struct rt_link *k);    /* something was answered: it works */
 void rt_link_timer(struct rt_link *k, int64_t at);
 
-/* Each for the reason that FORMAT says. Lets it go, and wants the next. */
+/* Each for the reason that FORMAT gives. This one lets the server go, and wants the next. */
 RT_LINK_SAYS(2) void rt_link_cut(struct rt_link *k, const char *format, ...);
 /* For good: all that waits is refused. */
 RT_LINK_SAYS(3) void rt_link_fail(struct rt_link *k, int err, const char *format, ...);
-/* For good if all servers are so, else on to the next. */
+/* For good if every server refuses, else on to the next. */
 RT_LINK_SAYS(3) void rt_link_refuse(struct rt_link *k, int err, const char *format, ...);
-/* Trouble with the server in use, and nothing else. DIALED: it can be reached, so WHY is worth more than that others cannot. */
+/* Notes trouble with the server in use, no more. DIALED: it can be reached, so WHY tells more than that others
+ * cannot. */
 void rt_link_note(struct rt_link *k, const char *why, bool dialed);
 
 const char *rt_link_at(const struct rt_link *k); /* the server in use */
 const char *rt_link_trouble(
     const struct rt_link *k); /* why it is not READY; NULL: it is, or nothing is known */
-/* How long a server that lives may owe an answer. Where nobody else is to be asked (any more), a cut only makes it begin
- * anew, and leaves open what came of a release. */
+/* How long a server that lives may owe an answer. Where there is nobody else to ask (any more), a cut only makes us
+ * begin anew, and leaves open what became of a release. */
 int64_t rt_link_patience(const struct rt_link *k);
 
 #endif

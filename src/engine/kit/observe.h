@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OBSERVE where ops take turns and a look is requests: the first look ends the op, others come whenever something did.
+/* OBSERVE where ops take turns and a look takes requests: the first look ends the op, others follow when something
+ * came.
  *
  *   rt_observe ──▶ `look` ──▶ rt_observed ──▶ the op ends; told, if it is news
  *                    ▲             │ something came meanwhile
  *                    └─────────────┘
  *
- * One that is stopped while it looks goes with the end of that look. */
+ * One that is stopped while it looks goes when that look ends. */
 #ifndef RT_OBSERVE_H
 #define RT_OBSERVE_H
 
@@ -36,7 +37,7 @@ int rt_observe(struct rt_observers *all, struct rt_work *w); /* as `begin` of a 
 /* It looks, now or once more after the look under way; not if it is over. */
 void rt_observe_look(struct rt_observers *all, struct rt_observer *o);
 void rt_observe_look_all(struct rt_observers *all);
-/* The look has an end: ERR, with errmsg, or S is the state. AGAIN: what is unreachable is looked at once more. */
+/* The look has ended: with ERR and errmsg, or S is the state. AGAIN: what was unreachable is looked at once more. */
 void rt_observed(struct rt_observers *all, struct rt_observer *o, int err,
                  const struct rt_view_state *s, bool again);
 void rt_observe_close(struct rt_observers *all); /* all go */

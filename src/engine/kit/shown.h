@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-struct rt_text { /* without an end */
+struct rt_text { /* no NUL at its end */
     const void *at;
     size_t size;
 };
@@ -22,8 +22,8 @@ struct rt_shown_list { /* zeroed before the first use */
     size_t count, room;
 };
 
-/* One more, zeroed but for copies of the texts, each with an end. It stays where it is until the next is added. NULL:
- * no memory. */
+/* One more, zeroed except for copies of the texts, each with a NUL at its end. It stays where it is until the next is
+ * added. NULL: no memory. */
 struct rt_shown *rt_shown_add(struct rt_shown_list *l, struct rt_text name, struct rt_text label,
                               struct rt_text value);
 

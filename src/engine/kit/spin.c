@@ -150,7 +150,7 @@ void rt_spin_joined(struct rt_spin *s, struct rt_op *op, size_t i, uint64_t numb
     t->set = 0;
     join->number = t->number;
     join->granted = true;
-    /* Nobody can say that nobody waits; readers would keep each other out by that. */
+    /* Nobody can say that nobody waits. Not for readers: they would keep each other out that way. */
     join->wanted = join->flags & RT_JOIN_ARM && join->mode == RT_EXCLUSIVE;
 }
 

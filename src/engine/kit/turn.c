@@ -19,7 +19,7 @@ struct rt_stand { /* in the lane of a name */
 struct turn { /* behind its work */
     const struct rt_turn_kind *kind;
     struct rt_work *ready; /* the next of those */
-    size_t ahead;          /* names of its that others stand before */
+    size_t ahead;          /* how many of its names others stand before */
     size_t stands;
     bool begun;
     struct rt_stand stand[];

@@ -49,11 +49,11 @@ bool rt_view_end(struct rt_view *v);
 /* V is told nothing any more: freed now, or by the end of its look. */
 void rt_view_stop(struct rt_view *v);
 
-/* SIZE bytes of TEXT, without an end, cut to their room. */
+/* SIZE bytes of TEXT, with no NUL at their end, cut to fit. */
 void rt_view_value(struct rt_view_state *s, const void *text, size_t size);
 void rt_view_label(struct rt_view_state *s, const void *text, size_t size);
 
-/* Whether S is to be told; then it is the last, and *EVENT says it as long as V lives. */
+/* Whether S is to be told; then it is the last one told, and *EVENT says it, valid as long as V lives. */
 bool rt_view_news(struct rt_view *v, const struct rt_view_state *s, struct rt_event *event);
 /* The same, and tells it. */
 void rt_view_tell(struct rt_conn *conn, struct rt_view *v, const struct rt_view_state *s);

@@ -10,7 +10,7 @@ __attribute__((format(printf, 3, 4))) int rt_words_fail(struct rt_conn *conn, in
                                                         const char *format, ...);
 int rt_words_nomem(struct rt_conn *conn); /* ROTA_NOMEM, "out of memory" */
 
-/* A line for the user's log, cut to 511 bytes; nobody listens: nothing. */
+/* A line for the user's log, cut to 511 bytes; does nothing if nobody listens. */
 __attribute__((format(printf, 3, 4))) void rt_words_log(struct rt_conn *conn, int level,
                                                         const char *format, ...);
 

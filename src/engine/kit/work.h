@@ -21,8 +21,8 @@ struct rt_work { /* first in the engine's struct */
 /* SIZE zeroed bytes that begin with a work, in *LIST. NULL: no memory, and errmsg is set. */
 void *rt_work_new(struct rt_work **list, struct rt_conn *conn, size_t size, struct rt_op *op);
 
-/* Notes ERR (0: nothing) with the present errmsg: LOST is graver than UNKNOWN, that than the rest; of equals the first
- * stays. */
+/* Notes ERR (0: nothing) with the present errmsg: LOST is graver than UNKNOWN, and UNKNOWN than the rest; of equals the
+ * first stays. */
 void rt_work_note(struct rt_conn *conn, struct rt_work *w, int err);
 
 /* Notes ERR and ends the op, if it has not ended, with what was noted; W is freed if nothing is pending. */

@@ -88,7 +88,7 @@ static bool watch_event(struct rt_mem_watch *w, struct rt_event *event)
 
 /* ---- Inboxes ------------------------------------------------------------ */
 
-/* In a late world the grant brings the number, and goes to who waits by what it knows. */
+/* In a late world the grant brings the number, and names the ticket by what its client knows. */
 static void grant_event(const struct rt_mem_ticket *t, struct rt_event *event)
 {
     uint64_t name = rt_mem_ticket_name(t);

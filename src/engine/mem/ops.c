@@ -139,7 +139,7 @@ static void join_answer(struct rt_mem_conn *mc, struct rt_join *join)
 }
 
 /* Whether all tickets of the op are there from an earlier try, or none. One that has ended since,
- * put anew alone, would stand in another order than the rest (sets could wait for each other). */
+ * put back alone, would stand in a different order from the rest (sets could wait for each other). */
 static int check_whole(struct rt_mem_conn *mc, const struct rt_op *op)
 {
     size_t found = 0;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A broken ticket is forgotten when so many ttls long no BEAT has named it: one or two may have
+/* A broken ticket is forgotten when no BEAT has named it for this many ttls: one or two may have
  * been composed before its client knew it, and come late. */
 #define FORGET_TTLS 3
 
@@ -64,7 +64,7 @@ static bool named(uint64_t number, const uint64_t *tickets, size_t count)
     return false;
 }
 
-/* In a late world: who names it by its number has heard of its grant. */
+/* In a late world: a client that names it by its number has heard of its grant. */
 static void learn_names(struct rt_mem_link *ring, const uint64_t *tickets, size_t count)
 {
     for (struct rt_mem_link *l = ring->next; l != ring; l = l->next) {

@@ -374,7 +374,7 @@ static void tell_watches(struct rt_mem_world *world, const struct rt_mem_line *l
 }
 
 /* The first that waits goes by the ends of sessions; behind a ticket that ends by itself its client
- * has to look at the time anew, also when it has just become the first. */
+ * has to look at the time anew, even when it has just become the first. */
 static void ring_first_waiting(struct rt_mem_line *line)
 {
     bool fades = false;

@@ -16,7 +16,7 @@
  *                 `----BREAK------'
  *                         |
  *                         v
- *                  lost: out of the line, kept for its session until that knows
+ *                  lost: out of the line, kept for its session until the session knows
  *
  * Granted tickets are always the front part of a line: rt_grant stops at the first that
  * waits. An event for another client is a bit in ticket->pending, and the ticket stands in
@@ -83,7 +83,7 @@ struct rt_mem_extra { /* what few tickets have */
     /* late worlds: what its client may know it by instead of its number; 0: nothing */
     uint64_t name;
     char *value;
-    char label[]; /* of who joined: a durable ticket has no session to ask */
+    char label[]; /* of whoever joined: a durable ticket has no session to ask */
 };
 
 struct rt_mem_session {
@@ -184,8 +184,8 @@ static inline struct rt_mem_ticket *rt_mem_line_front(const struct rt_mem_line *
 /* ---- world.c: worlds, the table of lines ---- */
 
 /* Takes no mutex but that of all worlds. NOW: for a world on a real clock the fences of a
- * former world of this process are remembered, so they grow across its end (I2). LATE: another world
- * than the one of the same name that is not. */
+ * former world of this process are remembered, so they grow across its end (I2). LATE: a world of its own, not
+ * the one of the same name that is not late. */
 struct rt_mem_world *rt_mem_world_get(const char *name, bool virtual_time, bool late);
 void rt_mem_world_put(struct rt_mem_world *world); /* the last one takes everything with it */
 
@@ -227,9 +227,9 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
                                         struct rt_mem_session *session, const struct rt_join *join);
 /* Takes it out of its line and frees it. */
 void rt_mem_ticket_drop(struct rt_mem_ticket *t);
-/* Its end, but for BREAK and for who was never told: drops it, or keeps the line taken for at_least_ms. */
+/* Ends T, unless by BREAK or for a client that was never told: drops it, or keeps the line taken for at_least_ms. */
 void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t);
-/* A lost one of a late world is told by its name from now on, or by its number again: by what its client knows. */
+/* A lost one of a late world is told by its name from now on, or by its number again: whichever its client knows. */
 void rt_mem_ticket_rename(struct rt_mem_ticket *t);
 /* BREAK: its session is told. */
 void rt_mem_ticket_break(struct rt_mem_ticket *t);
@@ -244,14 +244,14 @@ const char *rt_mem_ticket_label(const struct rt_mem_ticket *t);
 const char *rt_mem_ticket_value(const struct rt_mem_ticket *t);
 uint64_t rt_mem_ticket_name(const struct rt_mem_ticket *t); /* 0: it goes by its number */
 
-/* Whether others see T: in late worlds those that wait for a lock or permits are their clients' own. */
+/* Whether others see T: in late worlds those that wait for a lock or permits are known to their clients only. */
 bool rt_mem_ticket_shown(const struct rt_mem_world *world, const struct rt_mem_ticket *t);
 uint32_t rt_mem_line_shown(const struct rt_mem_world *world, const struct rt_mem_line *line);
 
 /* Whether T would be granted if the line were settled now. */
 bool rt_mem_would_grant(const struct rt_mem_ticket *t);
 
-/* After any change of LINE: grants whom it lets in (I1, I7), tells them and nobody else (I8),
+/* After any change of LINE: grants whoever that lets in (I1, I7), tells them and nobody else (I8),
  * tells observers, and frees LINE if nothing is left of it. */
 void rt_mem_settle(struct rt_mem_world *world, struct rt_mem_line *line);
 

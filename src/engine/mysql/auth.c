@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a password is turned into before it is said: never sent as it is, but to a server that is known by its
- * certificate, or over a unix socket (greet.c). */
+/* What a password is turned into before it is sent: never sent as it is, except to a server that is known by
+ * its certificate, or over a unix socket (greet.c). */
 #include "engine/mysql/mysql.h"
 
 #include "net/openssl.h"
@@ -51,7 +51,7 @@ static bool digest(const EVP_MD *kind, struct piece a, struct piece b, uint8_t *
     return EVP_Digest(whole.at, whole.size, out, NULL, kind, NULL) == 1;
 }
 
-/* The server has H(H(password)) and so can check who knows H(password), without either being said. */
+/* The server has H(H(password)) and so can check that we know H(password), without either being sent. */
 int rt_mysql_scramble(enum rt_mysql_plugin plugin, const char *password, const uint8_t *salt,
                       uint8_t *out)
 {
@@ -91,7 +91,7 @@ bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const ui
                       struct rt_mysql_bytes *out)
 {
     uint8_t plain[256];
-    size_t size = strlen(password) + 1; /* its end is said, too */
+    size_t size = strlen(password) + 1; /* its NUL is sent, too */
     if (size > sizeof(plain))
         return false;
     BIO *bio = BIO_new_mem_buf(pem.at, (int)(pem.end - pem.at));

@@ -41,7 +41,7 @@ static const struct meaning meanings[] = {
     {1370, RT_SQL_DENIED},  /* a routine */
     {1412, RT_SQL_AGAIN},   /* the table has just been altered */
     {1461, RT_SQL_FULL},    /* max_prepared_stmt_count */
-    {1615, RT_SQL_AGAIN},   /* to be prepared anew */
+    {1615, RT_SQL_AGAIN},   /* must be prepared anew */
     {1637, RT_SQL_AGAIN},   /* too many transactions */
     {1792, RT_SQL_REPLICA}, /* a read-only transaction */
     {1836, RT_SQL_REPLICA}, /* read-only mode */
@@ -77,7 +77,7 @@ int rt_mysql_refusal(unsigned code)
     case 1129: /* this host: too many errors, */
     case 1130: /* not among the allowed ones */
     case 1698:
-    case 1820: /* the password is to be changed */
+    case 1820: /* the password must be changed */
     case 1862:
     case 3118: /* the account is locked */
     case 4151:

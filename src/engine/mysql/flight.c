@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flight said: mysql.h says why it is one command. hear.c hears its answers. */
+/* Sends a flight: mysql.h says why it is one command. hear.c hears its answers. */
 #include "engine/mysql/mysql.h"
 
 #include "base/alloc.h"
@@ -28,7 +28,7 @@ void rt_mysql_flight_free(struct rt_mysql_link *l)
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
-/* Texts in hexadecimal: nothing in them can be taken for anything else, whatever the server's settings. */
+/* Texts in hexadecimal: nothing in them can be misread, whatever the server's settings. */
 static void put_literal(struct rt_mysql_bytes *b, const struct rt_sql_cell *cell)
 {
     static const char digits[] = "0123456789abcdef";
@@ -141,7 +141,8 @@ static void put_text(struct rt_mysql_link *l, const char *text, size_t step)
     put_part(l, step, RT_MYSQL_NOBODY);
 }
 
-/* Makes FORM known by its name, in front of all that is done: it is told of in one flight with its first use. */
+/* PREPAREs FORM by its name, ahead of all that is done: the server learns of it in the same flight as
+ * its first use. */
 static void put_name(struct rt_mysql_link *l, size_t form)
 {
     char head[40];
@@ -165,7 +166,7 @@ static void put_name(struct rt_mysql_link *l, size_t form)
     rt_mysql_bytes_free(&text);
 }
 
-/* MySQL's EXECUTE takes variables only: those of S, for all its statements. */
+/* MySQL's EXECUTE takes only variables: sets those of S, for all its statements. */
 static void put_variables(struct rt_mysql_link *l, const struct rt_sql_step *s)
 {
     char name[16];
@@ -203,7 +204,7 @@ static bool same_name(const struct rt_sql_step *a, const struct rt_sql_step *b)
            memcmp(a->args[0].text, b->args[0].text, a->args[0].size) == 0;
 }
 
-/* Whether STEP is the first that changes its line's tickets: one recount at the end does for all. */
+/* Whether STEP is the first that changes its line's tickets: one recount at the end is enough for all. */
 static bool is_first(const struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
@@ -227,7 +228,7 @@ static void put_names(struct rt_mysql_link *l)
     }
 }
 
-/* As it stands: what a semicolon at the end of a line ends is a statement, and has an answer. */
+/* As it stands: each semicolon at the end of a line ends a statement, which has an answer. */
 static void put_plain(struct rt_mysql_link *l, const char *sql, size_t step)
 {
     put_text(l, sql, step);
@@ -310,7 +311,7 @@ static int send_one(struct rt_mysql_link *l)
     return rt_mysql_send(l);
 }
 
-/* "DO 0" tells, in its status, whether the transaction has lasted until there. */
+/* "DO 0" tells, in its status, whether the transaction has lasted until then. */
 static int send_singles(struct rt_mysql_link *l)
 {
     rt_mysql_command(l, RT_MYSQL_QUERY);
@@ -338,7 +339,8 @@ int rt_mysql_send_packets(struct rt_mysql_link *l)
     return l->singles ? send_singles(l) : send_one(l);
 }
 
-/* Whether it flies by packets: it is one statement, or all of them stand by themselves. Then the parts are there. */
+/* Whether it flies by packets: it is one statement, or all of them stand by themselves. If so, the parts
+ * are in place. */
 static bool by_packets(struct rt_mysql_link *l)
 {
     size_t count = 0, singles = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's greeting, TLS, who we are, and the settings of the session.
+/* The server's greeting, TLS, authentication, and the settings of the session.
  *
- *   ◀── its version, what it can, a salt
+ *   ◀── its version, its capabilities, a salt
  *   ──▶ (TLS, please; from here on encrypted, and the server known by its certificate)
  *   ──▶ user, database, the salted password
  *   ◀── another way, please ──▶ that            ◀── not in my cache ──▶ the password: in TLS, in a unix socket, or
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    LONG_PASSWORD = 1 << 0, /* MariaDB leaves it out: whoever has it is MySQL */
+    LONG_PASSWORD = 1 << 0, /* MariaDB leaves it out: a server that has it is MySQL */
     LONG_FLAG = 1 << 2,
     WITH_DATABASE = 1 << 3,
     PROTOCOL_41 = 1 << 9,
@@ -29,14 +29,14 @@ enum {
 #define NEEDED (PROTOCOL_41 | TRANSACTIONS | SALTED | MULTI_STATEMENTS | MULTI_RESULTS | PLUGINS)
 #define UTF8MB4 45
 
-/* One second is the least that all versions take for a lock: whoever holds a line for longer has stopped, not slowed
- * down. Nothing of ours is idle in the server's sense before a year is over. */
+/* One second is the shortest lock timeout that all versions accept: whoever holds a line for longer has stopped, not
+ * slowed down. Nothing of ours is idle in the server's sense before a year is over. */
 static const char settings[] =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;"
     "SET NAMES utf8mb4, autocommit=1, completion_type=0, time_zone='+00:00', "
     "sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
     "innodb_lock_wait_timeout=1, lock_wait_timeout=1, wait_timeout=31536000, sql_safe_updates=0, "
-    "sql_select_limit=DEFAULT, sql_big_selects=1";
+    "sql_select_limit=18446744073709551615, sql_big_selects=1";
 #define SETTINGS 2 /* statements */
 
 /* ---- Who we are ------------------------------------------------------------------------------------------------ */
@@ -57,7 +57,7 @@ static void send_or_fail(struct rt_mysql_link *l)
         rt_mysql_fail_memory(l);
 }
 
-/* False: told. */
+/* False: it failed, and that was told. */
 static bool put_scramble(struct rt_mysql_link *l, bool counted)
 {
     uint8_t answer[32];
@@ -134,7 +134,7 @@ static void hello(struct rt_mysql_link *l, struct rt_mysql_cursor c)
     l->plugin = caps & PLUGINS && c.at < c.end ? rt_mysql_plugin(rt_mysql_string(&c))
                                                : RT_MYSQL_NATIVE;
     if (l->plugin ==
-        RT_MYSQL_UNKNOWN) /* the account may have another one than the server's usual: it will say so */
+        RT_MYSQL_UNKNOWN) /* the account's may differ from the server's default: it will say so */
         l->plugin = RT_MYSQL_NATIVE;
     l->no_eof = caps & NO_EOF;
     l->may_tls = caps & TLS;
@@ -175,7 +175,7 @@ static void switch_plugin(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         send_or_fail(l);
 }
 
-/* The server asks for the password itself. */
+/* The server asks for the whole password. */
 static void whole_password(struct rt_mysql_link *l)
 {
     const struct rt_mysql *self = rt_mysql_self(l);
@@ -208,7 +208,7 @@ static void more(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         sealed_password(l, c);
     else if (short_one && c.at[0] == 4 && !l->asked_key)
         whole_password(l);
-    else if (!short_one || c.at[0] != 3) /* 3: it had it in its cache, OK follows */
+    else if (!short_one || c.at[0] != 3) /* 3: it was in its cache, OK follows */
         rt_mysql_fail_nonsense(l);
 }
 

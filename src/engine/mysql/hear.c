@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers to a flight, and what its end is. */
+/* The answers to a flight, and how it ends. */
 #include "engine/mysql/mysql.h"
 
 #include <stdio.h>
@@ -19,17 +19,17 @@ void rt_mysql_undone(struct rt_mysql_link *l)
     land(l, rt_mysql_end(l->error.code), l->failed, why);
 }
 
-/* A transaction may be open: it is ended before anybody is told. */
+/* A transaction may be open: ends it before anybody is told. */
 static void undo(struct rt_mysql_link *l)
 {
     rt_mysql_command(l, RT_MYSQL_QUERY);
     rt_mysql_add_text(&l->out, "ROLLBACK");
     l->state = RT_MYSQL_UNDOING;
     if (rt_mysql_send(l) != 0)
-        rt_mysql_fail_memory(l); /* which undoes it, too */
+        rt_mysql_fail_memory(l); /* which undoes it too */
 }
 
-/* A statement failed, and with it the flight, unless it had committed: what follows it was not begun. */
+/* A statement failed, and with it the flight, unless that had committed: what follows it was not begun. */
 static void failed(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
     bool flew = l->state == RT_MYSQL_FLYING, committing = flew && l->part == l->commit;
@@ -56,7 +56,7 @@ static void failed(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 
 /* ---- Those that stand by themselves ----------------------------------------------------------------- */
 
-/* What was done in the transaction is not: it has ended without us. */
+/* What was done in the transaction is undone: it has ended without us. */
 static void forget_pending(struct rt_mysql_link *l)
 {
     for (size_t i = 0; i < l->part; i++)
@@ -196,7 +196,7 @@ static void heard_row(struct rt_mysql_link *l, struct rt_mysql_cursor c)
     }
 }
 
-/* The number by which the statement is called; then it is. */
+/* Takes the number by which the statement is executed; then executes it. */
 static void heard_prepared(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
     size_t form = l->form;

@@ -109,7 +109,7 @@ void rt_mysql_fail_nonsense(struct rt_mysql_link *l)
 
 /* ---- Hearing --------------------------------------------------------------------------------------------------- */
 
-/* Nobody asked: it says that it ends the connection, or something is wrong. */
+/* Nobody asked: the server says that it ends the connection, or something is wrong. */
 static void unasked(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
     struct rt_mysql_error e;
@@ -128,7 +128,7 @@ static void dispatch(struct rt_mysql_link *l, struct rt_mysql_cursor c, uint8_t 
     if (l->state == RT_MYSQL_READY)
         unasked(l, c);
     else if (!in_place &&
-             !(c.at < c.end && c.at[0] == 0xff)) /* errors at the end have been seen with any */
+             !(c.at < c.end && c.at[0] == 0xff)) /* errors at the end may have any number */
         rt_mysql_fail_nonsense(l);
     else if (l->state < RT_MYSQL_READY)
         rt_mysql_greet(l, c);
@@ -141,7 +141,7 @@ static bool hears(const struct rt_mysql_link *l)
     return l->state > RT_MYSQL_DIALING && l->state < RT_MYSQL_DOWN && l->state != RT_MYSQL_SECURING;
 }
 
-/* The greeting as a whole has connect_ms, however its bytes drip. */
+/* The greeting as a whole has connect_ms, however slowly its bytes drip in. */
 static void watch_greeting(struct rt_mysql_link *l)
 {
     int64_t left = l->deadline - rt_loop_now(l->stream.loop);
@@ -170,7 +170,7 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
         at += took;
         dispatch(l, c, seq);
     }
-    if (l->state == RT_MYSQL_SECURING && at < l->in.size) { /* said before TLS, by anybody */
+    if (l->state == RT_MYSQL_SECURING && at < l->in.size) { /* sent before TLS, by anybody */
         rt_mysql_fail_nonsense(l);
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of MariaDB and MySQL: what its files share. sql/driver.h is the contract it fills.
+/* The driver of MariaDB and MySQL: what its files share. sql/driver.h is the contract it fulfils.
  *
  *   open.c    what the URL and ~/.my.cnf say
  *   link.c    a connection: dialed, up, down, dropped
@@ -11,18 +11,18 @@
  *   text.c    which statements a step is; they are in sql/
  *   error.c   what errors mean
  *
- * One command at a time is on its way, and its answers come in order; whatever else comes ends the connection.
+ * One command at a time is on its way, and its answers come in order; anything else that comes ends the connection.
  *
  *   IDLE ──▶ DIALING ──▶ HELLO ──▶ (SECURING) ──▶ AUTH ──▶ SETTING ──▶ READY ◀──▶ PREPARING, FLYING, UNDOING
  *
  * A step of one statement that flies by itself is COM_STMT_EXECUTE, and a transaction of its own. Anything more is one
  * COM_QUERY, "BEGIN; EXECUTE rota7 USING ...; EXECUTE ...; COMMIT": the server stops at the first statement that fails,
- * and then ROLLBACK is sent. Where all that is written is loose (a heartbeat), there is no BEGIN and no COMMIT: they were half
- * of its statements. (Pipelined packets, the obvious way, go on after a failure, up to and with the COMMIT: then half
- * of a flight is done, or after a deadlock its second half without the first.)
+ * and then ROLLBACK is sent. Where all that is written is loose (a heartbeat), there is no BEGIN and no COMMIT: they
+ * would be half of its statements. (Pipelined packets, the obvious way, go on after a failure, up to and including the
+ * COMMIT: then half of a flight is done, or after a deadlock its second half without the first.)
  *
- * But several TAKEs and GIVEs, of which each stands by itself, are packets in one write: a third of the time. One that
- * failed, or was undone with its transaction, is told as one that was not so: then the long way is tried, and finds out. */
+ * But several TAKEs and GIVEs, each of which stands by itself, are packets in one write: a third of the time. One that
+ * failed, or was undone with its transaction, is answered with "no": then the long way is tried, and finds out. */
 #ifndef RT_MYSQL_H
 #define RT_MYSQL_H
 
@@ -32,12 +32,12 @@
 /* ---- Packets (packet.c) ---------------------------------------------------------------------------------------- */
 
 #define RT_MYSQL_PACKET_MAX \
-    0xffffffu /* bytes: one of these goes on in the next, which we neither send nor take */
+    0xffffffu /* bytes: such a packet continues in the next, which we neither send nor take */
 
 struct rt_mysql_bytes { /* zeroed before the first use */
     uint8_t *at;
     size_t size, room;
-    bool failed; /* no memory: what was added is not whole */
+    bool failed; /* no memory: what was added is incomplete */
 };
 void rt_mysql_add(struct rt_mysql_bytes *b, const void *bytes, size_t n);
 void rt_mysql_add_text(struct rt_mysql_bytes *b, const char *text); /* without its end */
@@ -45,7 +45,7 @@ void rt_mysql_add_int(struct rt_mysql_bytes *b, uint64_t value, size_t bytes);
 void rt_mysql_add_length(struct rt_mysql_bytes *b, uint64_t value); /* as MySQL writes lengths */
 void rt_mysql_bytes_free(struct rt_mysql_bytes *b); /* wiped: a password may have been there */
 
-/* Reads on in a packet. What is not there is 0 or "", and `bad` from then on. */
+/* Reads on in a packet. What is missing reads as 0 or "", and sets `bad`. */
 struct rt_mysql_cursor {
     const uint8_t *at, *end;
     bool bad;
@@ -55,8 +55,8 @@ uint64_t rt_mysql_length(struct rt_mysql_cursor *c); /* UINT64_MAX: NULL */
 const uint8_t *rt_mysql_take(struct rt_mysql_cursor *c, uint64_t n);
 const char *rt_mysql_string(struct rt_mysql_cursor *c); /* up to a 0, or the packet's end */
 
-/* The next whole packet in the N bytes at BYTES: its body in *BODY, its place in its command in *SEQ. How many bytes it
- * has with its head; 0: it is not whole yet; SIZE_MAX: it is too long. */
+/* The next whole packet in the N bytes at BYTES: its body in *BODY, its place in its command in *SEQ. Returns how many
+ * bytes it has with its header; 0: it is not complete yet; SIZE_MAX: it is too long. */
 size_t rt_mysql_packet(const uint8_t *bytes, size_t n, struct rt_mysql_cursor *body, uint8_t *seq);
 
 struct rt_mysql_ok {
@@ -72,7 +72,7 @@ struct rt_mysql_columns {
     size_t count, seen;
     uint8_t types[RT_MYSQL_COLUMNS];
 };
-/* The next column's definition; false: it is none, or there are too many. */
+/* The next column's definition; false: it is not one, or there are too many. */
 bool rt_mysql_column(struct rt_mysql_cursor c, struct rt_mysql_columns *columns);
 /* A row, of COM_STMT_EXECUTE if BINARY. False: it does not fit its columns. */
 bool rt_mysql_row(struct rt_mysql_cursor c, const struct rt_mysql_columns *columns, bool binary,
@@ -86,10 +86,12 @@ enum rt_mysql_plugin rt_mysql_plugin(const char *name);
 const char *rt_mysql_plugin_name(enum rt_mysql_plugin plugin);
 /* What to do about an account that uses the plugin NAME, which we do not speak: half a sentence. */
 const char *rt_mysql_plugin_advice(const char *name);
-/* The answer to SALT into OUT (32 bytes) and its size; "" is answered by nothing. -1: OpenSSL failed. */
+/* Writes the answer to SALT into OUT (32 bytes) and returns its size; the answer to "" is empty.
+ * -1: OpenSSL failed. */
 int rt_mysql_scramble(enum rt_mysql_plugin plugin, const char *password, const uint8_t *salt,
                       uint8_t *out);
-/* PASSWORD encrypted for whoever has the other half of the key PEM, into OUT. False: it is no key, or OpenSSL failed. */
+/* Writes PASSWORD into OUT, encrypted for whoever has the other half of the key PEM. False: it is no key,
+ * or OpenSSL failed. */
 bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const uint8_t *salt,
                       struct rt_mysql_bytes *out);
 
@@ -103,22 +105,22 @@ bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const ui
 
 struct rt_mysql_step {
     const char *sql[RT_MYSQL_PARTS]; /* ?N is the Nth argument */
-    bool plain;    /* sent as it stands: before the tables are known, or once in a while */
+    bool plain;    /* sent as it stands: before the tables are known, or only now and then */
     bool reads;    /* changes nothing */
     bool loose;    /* may be done twice, and without the rest of its flight */
-    bool recounts; /* tickets come or go: the line's counts are made good behind it */
-    bool by_id;    /* it answers by LAST_INSERT_ID: a row of it if anything changed */
+    bool recounts; /* tickets come or go: the line's counts are corrected after it */
+    bool by_id;    /* it answers by LAST_INSERT_ID: with a row if anything changed */
     bool gate;     /* needs @rota_gate */
-    bool behind;   /* the COMMIT, not before it */
+    bool behind;   /* after the COMMIT, not before */
     bool single;   /* stands by itself */
 };
 const struct rt_mysql_step *rt_mysql_step(const struct rt_sql_step *s);
 const char *rt_mysql_sql(size_t form); /* NULL: there is none; none of a dialect's */
-/* The Kth statement of S: by which number a link knows it. */
+/* The number by which a link knows the Kth statement of S. */
 size_t rt_mysql_form(const struct rt_sql_step *s, size_t k);
 extern const char rt_mysql_sql_ddl[];
 
-/* SQL with plain question marks, and which argument each stands for. How many. */
+/* Writes SQL with plain question marks, and which argument each stands for. Returns how many. */
 size_t rt_mysql_marks(const char *sql, struct rt_mysql_bytes *out, uint8_t *args);
 
 /* ---- Errors (error.c) -------------------------------------------------------------------------------------------- */
@@ -139,7 +141,7 @@ bool rt_mysql_parting(unsigned code);
 
 struct rt_mysql {
     char *user, *password, *database;
-    char *socket, *host; /* where the URL names no host, one of them, or both are NULL */
+    char *socket, *host; /* if the URL names no host, one of them, or both are NULL */
     uint16_t port;
     struct rt_tls *tls;
 };
@@ -162,10 +164,10 @@ enum rt_mysql_state {
 
 struct rt_mysql_part { /* a statement on its way */
     uint16_t step;     /* RT_MYSQL_NOBODY: of no step */
-    uint16_t form;     /* that this makes known to the server by its name; RT_MYSQL_NOBODY: none */
+    uint16_t form;     /* that this PREPAREs by name on the server; RT_MYSQL_NOBODY: none */
     bool last;         /* of its step */
     /* Of one that stands by itself. */
-    bool pending; /* done, unless the transaction comes to nothing */
+    bool pending; /* done, unless the transaction fails */
     uint64_t affected, id;
 };
 #define RT_MYSQL_NOBODY UINT16_MAX
@@ -205,7 +207,7 @@ struct rt_mysql_link {
     bool singles; /* the parts stand by themselves */
     uint64_t changed;
     struct rt_mysql_error error;
-    size_t failed; /* the step that ERROR is of */
+    size_t failed; /* the step that ERROR is about */
 };
 
 static inline struct rt_mysql_link *rt_mysql_of(struct rt_sql_link *l)
@@ -224,10 +226,10 @@ static inline const char *rt_mysql_text(const struct rt_mysql_link *l, size_t fo
 
 /* Begins a packet in l->out. */
 void rt_mysql_begin(struct rt_mysql_link *l);
-/* Ends it and sends it: 0, or ROTA_NOMEM (also for what is too long), and nothing was sent. */
+/* Ends it and sends it: 0, or ROTA_NOMEM (also if it is too long): nothing was sent. */
 int rt_mysql_send(struct rt_mysql_link *l);
 #define RT_MYSQL_QUERY 3
-/* A command: seq starts anew. The second goes behind the first, to be sent with it. */
+/* Begins a command: seq starts anew. The second function adds it behind the first, to be sent with it. */
 void rt_mysql_command(struct rt_mysql_link *l, uint8_t command);
 void rt_mysql_next(struct rt_mysql_link *l, uint8_t command);
 /* Ends the link: what flies is CUT, and the user is told. */
@@ -236,25 +238,25 @@ __attribute__((format(printf, 3, 4))) void rt_mysql_fail(struct rt_mysql_link *l
 void rt_mysql_fail_memory(struct rt_mysql_link *l);
 void rt_mysql_fail_nonsense(struct rt_mysql_link *l);
 
-/* A packet while it is greeted; up is told when that is over. (greet.c) */
+/* A packet during the greeting; `up` is called when that is over. (greet.c) */
 void rt_mysql_greet(struct rt_mysql_link *l, struct rt_mysql_cursor c);
 void rt_mysql_secured(struct rt_mysql_link *l);
 /* A packet of an answer. (hear.c) */
 void rt_mysql_hear(struct rt_mysql_link *l, struct rt_mysql_cursor c);
 int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f);
-/* Sends what flies by packets, once the server knows all of it: 0 or ROTA_NOMEM. */
+/* Sends what flies by packets, once the server knows all its statements: 0 or ROTA_NOMEM. */
 int rt_mysql_send_packets(struct rt_mysql_link *l);
 bool rt_mysql_flies(const struct rt_mysql_link *l);
 void rt_mysql_flight_free(struct rt_mysql_link *l);
-/* The state is UNDOING, the undoing has come to nothing: the connection's end undoes as well. */
+/* The state is UNDOING and the undoing failed: the connection's end undoes it just as well. */
 void rt_mysql_undone(struct rt_mysql_link *l);
 
 /* open.c */
 int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
                   void **out);
 void rt_mysql_close(void *arg);
-/* All that the URL and ~/.my.cnf say of where and who, into SELF, which is zeroed; DATABASE: it must name one. Not its
- * TLS. rt_mysql_close is due, also after an error. */
+/* Reads all that the URL and ~/.my.cnf say of where and who, except TLS, into SELF, which is zeroed; DATABASE: they
+ * must name one. rt_mysql_close is due, even after an error. */
 int rt_mysql_read_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
                       struct rt_dial_ring *ring, bool database);
 

@@ -28,7 +28,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Quotes around a value are not part of it; a # in them is no comment. */
+/* Quotes around a value are not part of it; a # inside them is no comment. */
 static char *value_of(char *text)
 {
     char *end;
@@ -160,7 +160,7 @@ static int take_user(struct rt_mysql *self, struct rt_conn *conn, const struct r
     return self->password != NULL || (self->password = rt_secret_dup("")) != NULL ? 0 : ROTA_NOMEM;
 }
 
-/* "": given, but with nothing: a variable that was not set where the URL was put together. */
+/* "": given, but empty: a variable that was not set where the URL was put together. */
 static int check_empty(struct rt_conn *conn, const struct rt_url *url)
 {
     static const char *const names[] = {"database", "user", "ca", "cert", "key"};
@@ -194,7 +194,7 @@ static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt
 {
     bool secure = ends(url->scheme, "s");
     int rv = rt_mysql_read_url(self, conn, url, ring, true);
-    if (rv == 0 && self->password[0] != '\0') /* for what it is turned into */
+    if (rv == 0 && self->password[0] != '\0') /* to transform it */
         rv = rt_openssl_load(conn->errmsg, sizeof(conn->errmsg));
     if (rv == 0)
         rv = rt_dial_tls(&self->tls, conn, url, secure,

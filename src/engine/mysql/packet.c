@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets, and what is in them: numbers, texts, columns, rows. Nothing is believed that a server says of lengths. */
+/* Packets, and what is in them: numbers, texts, columns, rows. No length that a server claims is trusted. */
 #include "engine/mysql/mysql.h"
 
 #include "base/alloc.h"
@@ -185,7 +185,7 @@ bool rt_mysql_column(struct rt_mysql_cursor c, struct rt_mysql_columns *columns)
     return true;
 }
 
-/* Digits of a whole number, a fraction of nothing behind it or none. */
+/* The digits of a whole number; a fraction after it is dropped. */
 static bool to_number(struct rt_sql_cell *cell)
 {
     char text[32], *end;

@@ -57,7 +57,7 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_BELL_WAIT] = {SQL1(bell_wait), .reads = true},
 };
 
-/* A dialect's: whether it is said once, or changes nothing. Its text is the saying's. */
+/* A dialect's own, by whether it is said once and whether it changes nothing. Its text is the saying's. */
 #define OWN .sql = {""}
 static const struct rt_mysql_step own[2][2] = {
     {{OWN}, {OWN, .reads = true}},

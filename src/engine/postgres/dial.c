@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a link comes up: libpq is given one address after the other, for its own look-ups block. */
+/* How a link comes up: libpq is given one address after the other, because its own look-ups block. */
 #include "engine/kit/words.h"
 #include "engine/postgres/postgres.h"
 #include "net/fd.h"
@@ -33,7 +33,7 @@ static const char *address_text(struct params *q, const struct rt_address *a)
     return rv == 0 ? q->address : NULL;
 }
 
-/* The last of a name counts, so what is ours comes last. */
+/* The last parameter of a name counts, so ours come last. */
 static void put_all(struct params *q, struct rt_postgres_link *l)
 {
     const struct rt_postgres *p = rt_postgres_self(l);
@@ -53,7 +53,7 @@ static void put_all(struct params *q, struct rt_postgres_link *l)
     put(q, "sslrootcert", rt_postgres_ca(p, l->chosen));
 }
 
-/* libpq prints what it is not told to do otherwise. The last words of a server that ends us are worth repeating. */
+/* By default libpq prints these. The last words of a server that ends us are worth repeating. */
 static void on_notice(void *arg, const PGresult *r)
 {
     struct rt_postgres_link *l = arg;
@@ -89,7 +89,7 @@ static void try_it(struct rt_postgres_link *l)
     (void)rt_pq.PQsetNoticeReceiver(l->pg, on_notice, l);
     l->state = RT_POSTGRES_DIALING;
     if (rt_pq.PQstatus(l->pg) == CONNECTION_BAD)
-        rt_postgres_alarm(l, 0); /* told from a turn: as if it were too late */
+        rt_postgres_alarm(l, 0); /* told from a turn, as if time were up */
     else if (rt_postgres_watch(l, false, true))
         rt_postgres_alarm(l, l->deadline);
 }
@@ -106,7 +106,7 @@ static void give_up(struct rt_postgres_link *l)
         rt_postgres_end(l, err);
 }
 
-/* Its own time is a fair share of what is left. */
+/* Each address gets a fair share of the time that is left. */
 static void next_address(struct rt_postgres_link *l)
 {
     const struct rt_dial *d = l->dial;
@@ -159,7 +159,7 @@ int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, ui
     struct rt_loop *loop = base->base->loop;
 
     assert(l->state == RT_POSTGRES_IDLE && !l->reserved);
-    if (loop->virtual_time) /* opened only to be asked what needs no server */
+    if (loop->virtual_time) /* opened only for questions that need no server */
         return rt_words_fail(base->base, ROTA_UNREACHABLE,
                              "a server is not reached in virtual time");
     if (rt_loop_reserve(loop, 1) != 0)
@@ -179,7 +179,7 @@ int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, ui
 
 /* ---- One step further ------------------------------------------------------------------------------- */
 
-/* What to write where TLS was our choice. */
+/* A hint on what to write, where TLS was our choice. */
 static void add_hint(struct rt_postgres_link *l)
 {
     size_t used = strlen(l->why);
@@ -193,7 +193,7 @@ static void add_hint(struct rt_postgres_link *l)
                      : "; write ?ca=FILE with its authority, or ?sslmode=require to trust any");
 }
 
-/* A server that answered and said no is not asked by another of its addresses. */
+/* A server that answered and said no is not asked again at another of its addresses. */
 static void refused(struct rt_postgres_link *l)
 {
     l->err = rt_postgres_refusal(rt_pq.PQerrorMessage(l->pg), l->why, sizeof(l->why) - 80);
@@ -213,7 +213,7 @@ void rt_postgres_too_late(struct rt_postgres_link *l)
         refused(l);
         return;
     }
-    l->why[0] = '\0'; /* nothing that was said before is the reason */
+    l->why[0] = '\0'; /* whatever was said before is not the reason */
     l->err = 0;
     rt_postgres_finish(l);
     next_address(l);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flights: steps into pipelined statements, one Sync behind them, and their answers into rows.
  *
- * All of it goes into libpq's buffer and leaves in one send. Without BEGIN what comes before a Sync is one transaction; a
- * statement gets its name in the flight that uses it first. */
+ * All of it goes into libpq's buffer and leaves in one send. Without BEGIN, everything before a Sync is one
+ * transaction; a statement gets its name in the flight that first uses it. */
 #include "engine/postgres/postgres.h"
 
 #include "base/alloc.h"
@@ -21,7 +21,8 @@
 #define TEXT_OID 25
 
 #define COLUMNS 16 /* of a row, at most */
-/* Of a record of TLS that libpq had no room for the rest is with OpenSSL, where no poll sees it: looked for after so long. */
+/* When libpq has no room for a whole TLS record, the rest stays in OpenSSL, where no poll sees it: we look again
+ * after this long. */
 #define TLS_AGAIN_MS 5
 #define LOCK_LEAST_MS 100
 #define STATEMENT_LEAST_MS 1000
@@ -93,7 +94,7 @@ static void put_step(struct rt_postgres_args *a, const struct rt_postgres_link *
 
 /* ---- Statements --------------------------------------------------------------------------------------- */
 
-/* Room for what is due of MORE statements; none is any more. */
+/* Makes room for the answers of MORE statements; none is due any more. */
 static bool make_room(struct rt_postgres_link *l, size_t more)
 {
     l->due_count = 0;
@@ -108,7 +109,7 @@ static void note_due(struct rt_postgres_link *l, size_t step, enum rt_sql_step_k
         .step = (uint32_t)step, .kind = (uint8_t)kind, .prepare = prepare};
 }
 
-/* Whether the server knows what D names. */
+/* Notes whether the server knows what D names. */
 static void set_prepared(struct rt_postgres_link *l, const struct rt_postgres_due *d, bool known)
 {
     uint64_t bit = UINT64_C(1) << (d->saying != NULL ? d->saying->slot : d->kind);
@@ -157,7 +158,7 @@ static struct rt_postgres_due *note_own(struct rt_postgres_link *l, size_t step,
     return d;
 }
 
-/* A dialect's own words; MANY: for so many steps, 0: for one. */
+/* Says a dialect's own words; MANY: for so many steps, 0: for one. */
 static bool say_own(struct rt_postgres_link *l, size_t step, size_t many,
                     const struct rt_sql_saying *saying, const struct rt_postgres_args *a)
 {
@@ -181,7 +182,7 @@ static bool say_own(struct rt_postgres_link *l, size_t step, size_t many,
            1;
 }
 
-/* The rows of `ddl` one by one; a schema of its own is made, too. */
+/* Says the statements of `ddl` one by one; a schema of its own is made, too. */
 static bool say_make(struct rt_postgres_link *l, size_t step)
 {
     const struct rt_postgres *p = rt_postgres_self(l);
@@ -243,7 +244,7 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
     return st->once ? say(l, step, s->kind, st->sql, &a) : say_prepared(l, step, s->kind, &a);
 }
 
-/* The steps of F from AT on that leave as one statement: how many, 0 if that failed. */
+/* Says the steps of F from AT on that leave as one statement: returns how many, 0 if that failed. */
 static size_t say_steps(struct rt_postgres_link *l, const struct rt_sql_flight *f, size_t at)
 {
     struct rt_postgres_args a;
@@ -258,7 +259,7 @@ static size_t say_steps(struct rt_postgres_link *l, const struct rt_sql_flight *
 
 #define MOST_OF_A_STEP 16 /* statements: MAKE's */
 
-/* The connection is of no more use. */
+/* The connection is no longer of use. */
 static void broken(struct rt_postgres_link *l, int err)
 {
     char gist[RT_POSTGRES_WHY];
@@ -280,7 +281,7 @@ static void take_off(struct rt_postgres_link *l)
     l->why[0] = '\0';
 }
 
-/* Behind the last step. What does not leave at once leaves when there is room. */
+/* Comes after the last step. What does not leave at once leaves when there is room. */
 static void close_flight(struct rt_postgres_link *l, bool good)
 {
     if (!good || rt_pq.PQpipelineSync(l->pg) != 1) {
@@ -330,12 +331,12 @@ struct setting {
     const char *name, *value;
 };
 
-/* By key and by index always: a plan that was made while the tables were empty is kept when they are not. */
+/* Always by key and by index: a plan made while the tables were empty is kept when they no longer are. */
 static const struct setting settings[] = {
     {0, "client_min_messages", "error"},
     {0, "default_transaction_isolation", "read committed"},
     {0, "enable_seqscan", "off"},
-    {0, "enable_bitmapscan", "off"}, /* which does not remember which entries are dead */
+    {0, "enable_bitmapscan", "off"}, /* it does not remember which entries are dead */
     {90600, "idle_in_transaction_session_timeout", "0"},
     {110000, "jit", "off"},
     {120000, "plan_cache_mode", "force_generic_plan"},
@@ -478,7 +479,8 @@ static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due
     }
 }
 
-/* A server that ends the connection may have done it all before; one that says nothing of why is not understood. */
+/* A server that ends the connection may already have done it all; if it gives no reason, we cannot tell
+ * what it means. */
 static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due *d,
                        const PGresult *r)
 {
@@ -486,8 +488,8 @@ static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due 
     const char *severity = rt_pq.PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *text = rt_pq.PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 
-    /* A statement that is not what we prepared (somebody changed the tables, or sits between) is made anew on a new
-     * connection only. */
+    /* A statement that is not what we prepared (somebody changed the tables, or sits in between) is prepared anew
+     * only on a new connection. */
     bool stale = sqlstate != NULL && strstr("26000 0A000 42P05", sqlstate) != NULL;
     if (sqlstate == NULL || stale || (severity != NULL && strcmp(severity, "ERROR") != 0)) {
         if (text != NULL)
@@ -513,7 +515,7 @@ static void land(struct rt_postgres_link *l)
         l->base.user->landed(&l->base, l->fate, l->failed, l->why);
 }
 
-/* What was not run since something before it failed; of a statement's name we then know nothing. */
+/* D was not run because something before it failed; we then cannot rely on a statement's name. */
 static void skip(struct rt_postgres_link *l, const struct rt_postgres_due *d)
 {
     if (d->prepare)
@@ -542,7 +544,7 @@ static void take_result(struct rt_postgres_link *l, PGresult *r)
     }
 }
 
-/* Each statement's answers end with a NULL; two of them are no pipeline's. */
+/* Each statement's answers end with a NULL; in a pipeline two NULLs never come in a row. */
 static bool next_result(struct rt_postgres_link *l)
 {
     PGresult *r = rt_pq.PQgetResult(l->pg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libpq, loaded at the first URL that needs it. */
+/* libpq, loaded for the first URL that needs it. */
 #include "engine/postgres/libpq.h"
 
 #include "base/library.h"
@@ -11,7 +11,7 @@
 
 struct rt_libpq rt_pq;
 
-/* *HAVE, a bool: the library is there, if perhaps too old (pipelines came with 14). */
+/* *HAVE, a bool: the library is there, though perhaps too old (pipelines came with 14). */
 static bool load(void *have)
 {
     void *pq = rt_library_open(LIBPQ);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libpq, loaded at the first URL that needs it: only its users pay for it.
+/* libpq, loaded for the first URL that needs it: only its users pay for it.
  *
- * Include this and not libpq-fe.h, and call its functions as rt_pq.PQ...: by its own name one does not link. */
+ * Include this instead of libpq-fe.h, and call its functions as rt_pq.PQ...: a call by the plain name
+ * does not link. */
 #ifndef RT_LIBPQ_H
 #define RT_LIBPQ_H
 

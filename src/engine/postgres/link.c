@@ -85,7 +85,7 @@ void rt_postgres_finish(struct rt_postgres_link *l)
 {
     PGconn *pg = l->pg;
 
-    drop_socket(l); /* before: its number may be somebody else's soon */
+    drop_socket(l); /* first: its number may soon be somebody else's */
     l->pg = NULL;
     if (pg != NULL)
         rt_pq.PQfinish(pg);
@@ -192,7 +192,7 @@ static void forked(struct rt_sql_link *base)
     int fd = l->fd;
 
     l->fd = 0;
-    l->pg = NULL; /* its memory stays: to give it back would say good-bye for our parent */
+    l->pg = NULL; /* its memory stays: freeing it would say goodbye for our parent */
     if (fd > 0)
         close(fd);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several steps that say the same are one statement, their arguments arrays: what a statement costs the server beside
- * its row is paid once. */
+/* Several steps that say the same become one statement whose arguments are arrays: what a statement costs the server
+ * besides its row is paid once. */
 #include "engine/postgres/postgres.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,7 @@ size_t rt_postgres_run(const struct rt_sql_flight *f, size_t from)
 }
 
 /* ---- Arrays, as the server reads them: dimensions, whether there are nulls, the type; length and first number of the
- * only dimension; then of each element its size and bytes ---- */
+ * only dimension; then the size and bytes of each element ---- */
 
 #define HEAD (5 * sizeof(uint32_t))
 
@@ -58,7 +58,7 @@ static char *put_element(char *at, char type, const struct rt_sql_cell *c)
     return at + size;
 }
 
-/* The Kth argument of all, at AT. */
+/* Writes the Kth argument of all steps, at AT. */
 static char *put_array(char *at, const struct rt_sql_step *steps, size_t count, size_t k)
 {
     char type = steps->saying->types[k];
@@ -109,8 +109,8 @@ bool rt_postgres_put_many(struct rt_postgres_link *l, const struct rt_sql_step *
 
 /* ---- Their answer ---- */
 
-/* Which step of D has KEY as its first argument, looked for from FROM on, since answers come in their order; D->many:
- * none. */
+/* Which step of D has KEY as its first argument, searching from FROM on, since answers come in
+ * order; D->many: none. */
 static size_t find(const struct rt_postgres_link *l, const struct rt_postgres_due *d, size_t from,
                    const char *key, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the URL says, with what libpq's users have in the environment, service files and .pgpass. */
+/* What the URL says, combined with what libpq's users have in the environment, service files and .pgpass. */
 #include "base/alloc.h"
 #include "base/secret.h"
 #include "engine/kit/words.h"
@@ -37,7 +37,7 @@ static int add_password(struct rt_postgres *p, const char *password)
 
 /* ---- Parameters --------------------------------------------------------------------------------- */
 
-/* The first are passed on by their names, up to host. */
+/* Those up to host are passed on under their own names. */
 const char *const rt_postgres_params[] = {
     "service",
     "sslmode",
@@ -83,7 +83,7 @@ static int add_params(struct rt_postgres *p, const struct rt_url *url)
         if (value != NULL)
             rv = add(p, common[i][1], value);
     }
-    /* Elsewhere the key may be in the file of the certificate. */
+    /* In other engines the key may be in the certificate's file. */
     const char *cert = rt_url_param(url, "cert", NULL);
     if (rv == 0 && cert != NULL && rt_url_param(url, "key", NULL) == NULL &&
         rt_url_param(url, "sslkey", NULL) == NULL)
@@ -112,7 +112,7 @@ static int add_ours(struct rt_postgres *p, const struct rt_url *url)
     return rv;
 }
 
-/* TEXT in QUOTEs, with those in it doubled. */
+/* TEXT in QUOTEs, with those inside it doubled. */
 static char *quoted(const char *text, char quote)
 {
     char *out = rt_alloc(2 * strlen(text) + 3), *at = out;
@@ -171,7 +171,7 @@ static const char *option(const PQconninfoOption *list, const char *key)
     return "";
 }
 
-/* The I-th of a list with commas into OUT, cut to its room; one entry counts for all. */
+/* The I-th entry of a comma-separated list, into OUT, cut to its room; a single entry counts for all. */
 static void entry(char *out, size_t size, const char *list, size_t i)
 {
     if (strchr(list, ',') == NULL)
@@ -185,7 +185,7 @@ static void entry(char *out, size_t size, const char *list, size_t i)
 static int take_places(struct rt_postgres *p, struct rt_dial_ring *ring,
                        const PQconninfoOption *all)
 {
-    /* A name with its address needs no look-up, and the address alone is as good as a name. */
+    /* A name given with its address needs no look-up, and an address alone is as good as a name. */
     const char *hosts = option(all, option(all, "host")[0] != '\0' ? "host" : "hostaddr");
     char host[RT_DIAL_AT], port[8];
     int rv = 0;
@@ -212,15 +212,15 @@ static int take_all(struct rt_postgres *p, const struct rt_url *url, struct rt_d
     p->ca_said = ca[0] != '\0';
     snprintf(p->sslmode, sizeof(p->sslmode), "%s", mode);
     int rv = url->host_count == 0 ? take_places(p, ring, all) : 0;
-    /* To look for tickets of Kerberos may block: only for who asks for it. */
+    /* Looking for Kerberos tickets may block: only for those who ask for it. */
     if (rv == 0 && strcmp(option(all, "gssencmode"), "prefer") == 0 &&
         getenv("PGGSSENCMODE") == NULL)
         rv = add(p, "gssencmode", "disable");
     return rv;
 }
 
-/* libpq tells what the environment and a service add only by a connection. This one it refuses to begin, for its
- * last parameter, when it has put all of them together. */
+/* libpq tells only through a connection what the environment and a service file add. This connection it refuses
+ * to begin, because of its last parameter, after it has put all of them together. */
 static int take_defaults(struct rt_postgres *p, const struct rt_url *url, struct rt_dial_ring *ring)
 {
     const char *keys[RT_POSTGRES_PARAMS + 4], *values[RT_POSTGRES_PARAMS + 4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside postgres/: the driver on libpq, as engine/sql/driver.h says.
  *
- *   open.c     what the URL, the environment and a service say
+ *   open.c     what the URL, the environment and a service file say
  *   dial.c     IDLE ──▶ LOOKING (a name) ──▶ DIALING ──▶ GREETING (settings) ──▶ UP; each address in turn
  *   link.c     the life of a link: watch, timer, up-calls, the end
  *   statements.c  which statement a step is
@@ -32,7 +32,7 @@ struct rt_postgres { /* of a client */
     bool ssl_said;       /* sslmode was chosen by somebody */
     bool ca_said;        /* and so was whom to trust */
     char sslmode[16];    /* as libpq has it */
-    bool pooler;         /* one that pools by session may sit between */
+    bool pooler;         /* one that pools by session may be in between */
     uint32_t connect_ms; /* by ?connect_timeout=; 0 */
 };
 
@@ -41,7 +41,7 @@ int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, struct rt_d
                      void **self);
 void rt_postgres_close(void *self);
 
-/* HOST over TCP: the mode that we choose, and whom to trust then. NULL: as libpq has it. */
+/* For HOST over TCP: the mode that we choose, and whom to trust then. NULL: libpq's default. */
 const char *rt_postgres_sslmode(const struct rt_postgres *p, const char *host);
 const char *rt_postgres_ca(const struct rt_postgres *p, const char *chosen);
 
@@ -58,17 +58,17 @@ enum rt_postgres_state {
 };
 
 struct
-    rt_postgres_socket { /* libpq may change its own while it connects; a watch goes when its loop lets it */
+    rt_postgres_socket { /* libpq may replace its own while connecting; a watch goes when its loop lets it */
     struct rt_watch watch; /* first */
     struct rt_postgres_link *link;
 };
 
-/* An answer that is due, in the order they come; the last is the Sync's. */
+/* An answer that is due, in order of arrival; the last is the Sync's. */
 struct rt_postgres_due {
     uint32_t step;
     uint8_t kind;  /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
     bool prepare;  /* not the step itself */
-    uint32_t many; /* so many steps from that on are one statement; 0: that alone */
+    uint32_t many; /* so many steps, from this on, are one statement; 0: only this */
     const struct rt_sql_saying *saying; /* RT_SQL_SAYING */
 };
 
@@ -76,7 +76,7 @@ struct rt_postgres_link {
     struct rt_sql_link base; /* first */
     struct rt_loop *loop;
     uint32_t state; /* enum rt_postgres_state */
-    uint32_t life;  /* raised by its end: whoever calls up looks whether it goes on */
+    uint32_t life;  /* raised by its end: after an up-call, tells whether it goes on */
     PGconn *pg;
     struct rt_postgres_socket *socket;
     int fd; /* libpq's, 0: none */
@@ -98,7 +98,7 @@ struct rt_postgres_link {
     bool flying, wants_write, null_seen;
     uint64_t prepared; /* a bit per step */
     uint32_t own;      /* ... and per slot, ... */
-    uint32_t own_many; /* ... also of what is said for many */
+    uint32_t own_many; /* ... also for what is said for many */
     const struct rt_sql_step *steps;
     char *arrays;
     size_t arrays_room;
@@ -122,11 +122,11 @@ static inline const struct rt_postgres *rt_postgres_self(const struct rt_postgre
     return l->base.driver;
 }
 
-/* It ends: told from the next turn, with ERR and what L->why says (one line; without whom). */
+/* L ends: told from the next turn, with ERR and what L->why says (one line, without the server's name). */
 void rt_postgres_end(struct rt_postgres_link *l, int err);
 __attribute__((format(printf, 3, 4))) void rt_postgres_fail(struct rt_postgres_link *l, int err,
                                                             const char *format, ...);
-/* Watches libpq's present socket. False: it has ended. */
+/* Watches libpq's current socket. False: L has ended. */
 bool rt_postgres_watch(struct rt_postgres_link *l, bool readable, bool writable);
 void rt_postgres_alarm(struct rt_postgres_link *l, int64_t at); /* RT_NEVER: none */
 void rt_postgres_fire(struct rt_timer_call *call, int64_t now);
@@ -145,13 +145,13 @@ enum rt_postgres_out { /* what the engine hears of a statement's answer */
                        RT_POSTGRES_NOTHING,
                        RT_POSTGRES_ROWS,
                        RT_POSTGRES_CHANGED, /* how many rows it changed */
-                       RT_POSTGRES_COUNT,   /* the same, said by the first column of its only row */
+                       RT_POSTGRES_COUNT,   /* the same, from the first column of its only row */
 };
 
 struct rt_postgres_statement {
     const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters), or none */
-    /* Of each parameter: i bigint, t text, b bytea; those that the driver adds: c the channel of the line that is the first one, w what time it is here, in microseconds, p the server's process
-     * as it was told to us, -1: no matter. */
+    /* For each parameter: i bigint, t text, b bytea; those that the driver adds: c the channel of the line that the
+     * first parameter names, w the time here, in microseconds, p the server's process as told to us, -1: no matter. */
     const char *types;
     enum rt_postgres_out out;
     bool once; /* not worth a name: never prepared */
@@ -185,9 +185,10 @@ struct rt_postgres_args {
 
 /* ---- Several steps, one statement (many.c) ------------------------------------------------------------ */
 
-/* How many steps of F from FROM on are one statement; 1: it is said as it is. */
+/* How many steps of F from FROM on are one statement; 1: the step is said as it is. */
 size_t rt_postgres_run(const struct rt_sql_flight *f, size_t from);
-/* Their arguments as arrays, in A; valid until the next call. False: no memory, and they may be said one by one. */
+/* Puts their arguments as arrays into A; valid until the next call. False: no memory; they may still be said
+ * one by one. */
 bool rt_postgres_put_many(struct rt_postgres_link *l, const struct rt_sql_step *steps, size_t count,
                           struct rt_postgres_args *a);
 /* The answer: tells each of D's steps that changed a row. */
@@ -197,10 +198,10 @@ void rt_postgres_tell_many(struct rt_postgres_link *l, const struct rt_postgres_
 /* ---- Errors (say.c) -------------------------------------------------------------------------------- */
 
 enum rt_sql_end rt_postgres_meaning(const char *sqlstate);
-/* What PQerrorMessage says of a connection that could not be made: its SQLSTATE, "" if there is none, and its gist in one line.
- * Returns the error. */
+/* Reads what PQerrorMessage says of a connection that could not be made: its SQLSTATE, "" if there is none, and its
+ * gist in one line. Returns the error. */
 int rt_postgres_refusal(const char *message, char *gist, size_t size);
 void rt_postgres_one_line(char *out, size_t size,
-                          const char *text); /* its first, without spaces at its ends */
+                          const char *text); /* its first line, without spaces at the ends */
 
 #endif

@@ -46,12 +46,12 @@ void rt_postgres_one_line(char *out, size_t size, const char *text)
     while (n > 0 && isspace((unsigned char)text[n - 1]))
         n--;
     snprintf(out, size, "%.*s", (int)n, text);
-    for (char *c = out; *c != '\0'; c++) /* who is no server may have said anything */
+    for (char *c = out; *c != '\0'; c++) /* if it is no server, it may have said anything */
         if (iscntrl((unsigned char)*c))
             *c = '?';
 }
 
-/* "SEVERITY:  SQLSTATE: text", as PQERRORS_VERBOSE has it: the state goes to STATE, and what follows it is returned. */
+/* "SEVERITY:  SQLSTATE: text", as PQERRORS_VERBOSE has it: copies the state to STATE and returns what follows it. */
 static const char *cut_state(const char *text, char *state)
 {
     const char *end = text + strcspn(text, "\n");
@@ -67,7 +67,7 @@ static const char *cut_state(const char *text, char *state)
     return text;
 }
 
-/* What libpq itself says, and no server. */
+/* What libpq itself says, rather than a server. */
 static int by_words(const char *text)
 {
     static const struct meaning words[] = {

@@ -130,7 +130,7 @@ int64_t rt_redis_int(const redisReply *reply, size_t i)
 {
     if (i >= rt_redis_count(reply) || reply->element[AHEAD + i]->type != REDIS_REPLY_INTEGER)
         return 0;
-    /* No script of ours says more; who does may not make our sums overflow. */
+    /* No script of ours says more; whoever does must not make our sums overflow. */
     int64_t value = reply->element[AHEAD + i]->integer;
     if (value > INT_MOST || value < -INT_MOST)
         return value > 0 ? INT_MOST : -INT_MOST;

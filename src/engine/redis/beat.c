@@ -144,10 +144,10 @@ static bool has_tickets(struct rt_redis_conn *c, uint32_t room)
     return !rt_redis_count_held(c, room, &count, &waiting) || count > 0 || c->rooms[room].asking;
 }
 
-/* A node that is silent must not take away what is held on others: rooms of it where we have nothing, the anchor too,
- * are left, once a beat there was not answered, while one with tickets stands. No END goes there: it would arrive
+/* A silent node must not take away what is held on others: once a beat there was not answered, its rooms where we have
+ * nothing, the anchor too, are left while one with tickets stands. No END goes there: it would arrive
  * late, when the session stands there again; what is there dies by its ttl. A JOIN that is under way there was sent as
- * if the room stood: its answer is worth nothing then (room_stands), and it is asked again. */
+ * if the room stood: its answer is then worth nothing (room_stands), and it is asked again. */
 static void leave_mute_rooms(struct rt_redis_conn *c)
 {
     bool elsewhere = false, mute = false;

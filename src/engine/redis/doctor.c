@@ -17,7 +17,7 @@
 #define TURNS 200 /* looks at the server while the push connection comes up */
 
 enum step {
-    STEP_RIGHTS, /* first: scripts that lack one are not tried, they would end in their middle */
+    STEP_RIGHTS, /* first: scripts that lack one are not tried, they would fail halfway */
     STEP_JOIN,
     STEP_CHANGE,
     STEP_LEAVE,
@@ -33,7 +33,7 @@ struct check {
     uint32_t room, turns;
     uint64_t session, number;
     int64_t asked_us,
-        off_us;        /* our clock when the last was sent; the server's is ahead by so much */
+        off_us;        /* our clock when the last was sent; the server's is ahead by this much */
     uint64_t apart_us; /* of servers from each other, at most */
     bool refused, full;
     char refusal[256];

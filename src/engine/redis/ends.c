@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends by time: who waits in a room, or observes a line of it, looks again when the next of its
+/* Ends by time: whoever waits in a room, or observes a line of it, looks again when the next of its
  * sessions or tickets is over.
  *
  * `waiting` of a room is only a hint that it may matter: when the time has come, the user is asked

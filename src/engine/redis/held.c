@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After lost pushes, or on a new server: a room is asked what it knows of our tickets, page by page, and the user is told
- * where that is not what it believes (engine/kit/belief). */
+/* After lost pushes, or on a new server: a room is asked what it knows of our tickets, page by page, and the user is
+ * told where that is not what it believes (engine/kit/belief). */
 #include "engine/redis/ops.h"
 
 #include "engine/kit/belief.h"
@@ -81,7 +81,7 @@ static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cur
     rt_redis_args_few(&a);
     rt_redis_arg_sid(&a, h->session, false);
     rt_redis_arg(&a, cursor);
-    /* Renewed for who believes in something: else the session may have been given up, and is left to die. */
+    /* Renewed if the user believes in something: else the session may have been given up, and is left to die. */
     if (h->then.count > 0)
         rt_redis_arg_number(&a, c->base.ttl_ms);
     /* Nobody waits for it, and its answer is worth hearing as long as the link lives. */

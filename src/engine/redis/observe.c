@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define LOOK_PARTS 3        /* looks per ttl */
-#define NEAR (1000 * RT_MS) /* a push so soon after a look may be older than it */
-#define RELOOK (20 * RT_MS) /* ... then it is looked again, after so long */
+#define NEAR (1000 * RT_MS) /* a push this soon after a look may be older than it */
+#define RELOOK (20 * RT_MS) /* ... then we look again, after this long */
 
 struct watch {
     struct rt_view base;         /* first */

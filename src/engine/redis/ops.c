@@ -165,9 +165,9 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
  *   BEAT          ── t ──┘   └── none in between   └── from here on every one renews this room too
  *
  * `c` makes the session or renews it, so it lives at least a ttl from s on; a BEAT before s counts from before
- * s; one after the answer fails unless this room has answered as well. Was there one in between, it has told,
+ * s; one after the answer fails unless this room has answered as well. If there was one in between, it has told,
  * or will tell, the user of more than this room knows. Then the answer is worth nothing: the user asks again,
- * finds its ticket by the nonce, and `c` counts from that try. Of a try whose answer is lost nothing is
+ * finds its ticket by the nonce, and `c` counts from that try. For a try whose answer is lost nothing is
  * counted, and one that arrives late or twice only renews. */
 static bool room_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq, uint64_t number)
 {
@@ -323,7 +323,7 @@ static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
 }
 
 /* A durable session is named by any number, and so is a leased one: the server knows which. A leased
- * one of ours has our connection's digits; no other is left by us but by number. */
+ * one of ours has our connection's digits; any other we leave only by number. */
 static bool is_leased(const struct rt_redis_conn *c, uint64_t session)
 {
     char sid[RT_REDIS_SID_SIZE];

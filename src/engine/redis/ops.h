@@ -16,7 +16,7 @@
 
 #include "engine/redis/redis.h"
 
-/* Where tickets stand among the arguments of JOIN: so many before them, so many each. */
+/* Where tickets stand among the arguments of JOIN: how many come before them, how many each has. */
 #define RT_REDIS_JOIN_AHEAD 4
 #define RT_REDIS_JOIN_EACH 9
 #define RT_REDIS_JOIN_SHORT 5 /* of a plain ticket: flags, sid, name, field, member */
@@ -49,21 +49,21 @@ void rt_redis_arg_sid(struct rt_redis_args *a, uint64_t session, bool durable);
 __attribute__((format(printf, 2, 3))) void rt_redis_arg_text(struct rt_redis_args *a,
                                                              const char *format, ...);
 
-/* Makes and sends the request, for W, which is its owner then (NULL: nobody yet), and closes A. NULL: no memory, A
- * is closed. The caller may still fill in what is its own (op, owner, seq, extra). */
+/* Makes and sends the request for W, which then owns it (NULL: nobody yet), and closes A. NULL: no memory, A is
+ * closed. The caller may still fill in what is its own (op, owner, seq, extra). */
 struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_work *w,
                                       struct rt_redis_args *a, enum rt_redis_script script,
                                       uint32_t room, int64_t deadline, rt_redis_answer_fn *answer);
 
-/* The same where nothing more is to be filled in: 0 or ROTA_NOMEM. */
+/* The same where nothing more has to be filled in: 0 or ROTA_NOMEM. */
 int rt_redis_work_ask(struct rt_redis_conn *c, struct rt_work *w, struct rt_redis_args *a,
                       enum rt_redis_script script, uint32_t room, int64_t deadline,
                       rt_redis_answer_fn *answer);
 
 /* ---- Replies ---------------------------------------------------------------------------- */
 
-/* The I-th element behind tag and status; 0 or "" if it is not there or of the other type, which
- * only a server that is none of ours would send: what is needed is checked by rt_redis_shaped. */
+/* The I-th element behind tag and status; 0 or "" if it is not there or is of the other type, which
+ * only a server that is not ours would send: rt_redis_shaped checks what is needed. */
 int64_t rt_redis_int(const redisReply *reply, size_t i);
 const char *rt_redis_str(const redisReply *reply, size_t i);
 size_t rt_redis_count(const redisReply *reply); /* elements behind tag and status */
@@ -75,9 +75,9 @@ bool rt_redis_shaped(const redisReply *reply, size_t at, const char *shape);
 /* "That is no answer of ours": whatever was asked may have been done. */
 int rt_redis_odd(struct rt_redis_conn *c, struct rt_redis_request *rq);
 
-/* W's requests are sent, but for one that failed with RV (0: none): ends W if none is under way. (args.c) */
+/* W's requests are sent, except for one that failed with RV (0: none): ends W if none is under way. (args.c) */
 void rt_redis_begun(struct rt_redis_conn *c, struct rt_work *w, int rv);
-/* Works of these kinds are found by `more`, which is their kind's. */
+/* Works of these kinds are found by `more`, which points here. */
 extern char rt_redis_set_works, rt_redis_grant_works;
 
 /* ---- Files to each other ---------------------------------------------------------------- */
@@ -94,7 +94,7 @@ int rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op);
 int rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op);
 int rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op);
 
-/* ops.c: whether JOIN may be sent, without asking the server: 0, ROTA_INVALID, ROTA_LOST. */
+/* ops.c: whether JOIN may be sent, judged without the server: 0, ROTA_INVALID, ROTA_LOST. */
 int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op);
 /* Sends the N joins of one room as one JOIN, for W or NULL. It stands among side.joins until rt_redis_join_over. */
 struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, struct rt_work *w,
@@ -111,12 +111,12 @@ void rt_redis_session_lost(struct rt_redis_conn *c, uint64_t session);
 /* Our session ends in ROOM, if it has no tickets there. TILL not 0: only if it would end then, so that it is still the
  * same stay in the room. */
 void rt_redis_say_end(struct rt_redis_conn *c, uint32_t room, int64_t till);
-/* Our pushes of ROOM are subscribed to, from the first use on. */
+/* Subscribes to our pushes of ROOM, from the first use on. */
 int rt_redis_listen(struct rt_redis_conn *c, uint32_t room);
 
 /* held.c: asks ROOM now (or again, if it is being asked). */
 void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room);
-/* How many tickets of ROOM the user believes in, and how many of those wait; false: it cannot say. */
+/* How many tickets of ROOM the user believes in, and how many of those wait; false: the user cannot say. */
 bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, size_t *waiting);
 
 /* told.c: pushes that wait for no JOIN any more are told. */
@@ -129,7 +129,7 @@ void rt_redis_note_waits(struct rt_redis_conn *c, uint32_t room);
 void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room);
 void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now);
 
-/* set.c: whether an event is for a set that is not answered yet; then it has it. */
+/* set.c: whether an event is for a set that is not answered yet; if so, the set has taken it. */
 bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                         uint64_t number, const char *name);
 void rt_redis_set_fire(struct rt_timer_call *call, int64_t now);
@@ -143,13 +143,13 @@ void rt_redis_tell_now(struct rt_redis_conn *c, const struct rt_event *event);
 void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op);
 /* Whether there is time for OP, a JOIN or JOIN_ALL, to wait for them: 0 or ROTA_UNREACHABLE. */
 int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op);
-/* Until when they are waited for by an op with DEADLINE. */
+/* Until when an op with DEADLINE waits for them. */
 int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline);
 /* Whether the event is told later, or with one that is told later. */
 bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *event);
 
 /* undo.c: takes the ticket of OP, a JOIN, out of its line (by NUMBER, or if that is 0 by its nonce),
- * then ends OP with ERR, whose errmsg is set; ROTA_UNKNOWN if that was not to be had. */
+ * then ends OP with ERR, whose errmsg is set; ROTA_UNKNOWN if the taking out was not confirmed. */
 void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err);
 /* The request for that, on behalf of W (false: no memory, which is noted), and what to note of its answer: 0 or
  * ROTA_UNKNOWN. */
@@ -157,10 +157,10 @@ bool rt_redis_ask_undo(struct rt_redis_conn *c, struct rt_work *w, const struct 
                        uint64_t number, int err, rt_redis_answer_fn *answer);
 int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err,
                     int status);
-/* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again it is only taken back, by NUMBER
- * if that is known. Or 0. */
+/* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again, it is only taken back, by NUMBER
+ * if that is known. Else 0. */
 int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join, uint64_t *number);
-/* With the session: those of it, or all. */
+/* When the session ends: forgets those of it; with DURABLE all. */
 void rt_redis_forget_given_up(struct rt_redis_conn *c, bool durable);
 
 /* observe.c */

@@ -51,7 +51,7 @@ struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint3
 void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
     if (rq->call.script == RT_REDIS_SCRIPT_LEAVE && c->side.handed > 0) {
-        c->side.handed--; /* who waits behind it is to be woken first */
+        c->side.handed--; /* whoever waits behind it is woken first */
         rq->call.speaks_last = true;
     }
     rt_resp_send(&c->link, &rq->call);
@@ -155,8 +155,8 @@ static bool on_laid(struct rt_resp_conn *link)
     return true;
 }
 
-/* Pushes are published by scripts and heard on another link: whether the user may is found here,
- * and not when the first grant does not come. Nobody listens to this one. */
+/* Pushes are published by scripts and heard on another link: whether the user may do that is found out
+ * here, and not when the first grant does not come. Nobody listens to this one. */
 static void on_mark(struct rt_resp_link *l)
 {
     struct rt_redis_conn *c = rt_redis_of_link(l->conn);

@@ -19,7 +19,7 @@
 #include <stddef.h>
 
 #define RT_REDIS_ROOMS_CLUSTER 256
-#define RT_REDIS_ARGS_MAX 64 /* arguments of one script beside its sets' tickets */
+#define RT_REDIS_ARGS_MAX 64 /* arguments of one script besides its sets' tickets */
 #define RT_REDIS_SID_SIZE 17 /* 16 hex digits: 12 of the connection, 4 of the session */
 #define RT_REDIS_SWEEP 64    /* tickets swept at most by one beat */
 
@@ -64,7 +64,7 @@ struct rt_redis_room {
     bool subscribed;  /* ROOM:p:CID is confirmed on the push link */
     bool stale;       /* pushes may have been lost: ask `held` when it matters */
     bool unheard;     /* it was asked, and the answer was lost: the next beat asks again */
-    bool unverified;  /* a new link has not said yet what its server knows: no beat counts before */
+    bool unverified;  /* a new link has not yet said what its server knows: no beat counts */
     /* The ops side's. */
     uint32_t durable_waits;      /* durable tickets we joined with that may wait */
     uint32_t watched;            /* lines that are observed */
@@ -84,9 +84,9 @@ struct rt_redis_side {
     struct rt_redis_given_up *given_up;      /* JOINs whose taking back is not confirmed (undo.c) */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
-    /* grants that came by push and were not left since: more may wait behind them */
+    /* grants that came by push and have not been left since: more may wait behind them */
     uint32_t handed;
-    int64_t beat_at;    /* the last renewal began: from then on the user may count */
+    int64_t beat_at;    /* when the last renewal began: the user may count from then */
     int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };
 
@@ -114,9 +114,9 @@ static inline struct rt_redis_conn *rt_redis_of_link(struct rt_resp_conn *link)
 
 /* ---- Done by the ops side: as in rt_resp_user ----------------------------------------------- */
 
-/* From open, when all else is made (c->base.loop may be used; reserves its timers): 0 or ROTA_NOMEM. */
+/* Called by open when all else is made (c->base.loop may be used; reserves its timers): 0 or ROTA_NOMEM. */
 int rt_redis_side_open(struct rt_redis_conn *c);
-/* From close, first of all, while links still send: says `end` where that is due, forgets observations. */
+/* Called by close, first of all, while links still send: says `end` where that is due, forgets observations. */
 void rt_redis_side_close(struct rt_redis_conn *c);
 void rt_redis_failed(struct rt_resp_conn *link);
 void rt_redis_linked(struct rt_resp_conn *link, struct rt_resp_node *node);

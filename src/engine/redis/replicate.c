@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?replicas=n: a grant goes up only when so many replicas have it, by answer and by push alike.
+/* ?replicas=n: a grant goes up only when n replicas have it, by answer and by push alike.
  *
  * An answer that waits in vain: the ticket is taken back, so that the error is definite and nobody
- * stands before a holder who never heard of it; where the link for WAIT broke it is ROTA_UNKNOWN, and
- * asked again the JOIN finds its ticket. A push that waits in vain makes its room stale, and the next beat asks there. What was
- * pushed to the ticket meanwhile came before the user knew it to be granted: the room is asked. */
+ * stands behind a holder who never heard of it; where the link for WAIT broke it is ROTA_UNKNOWN, and
+ * asked again, the JOIN finds its ticket. A push that waits in vain makes its room stale, and the next beat
+ * asks there. What was pushed to the ticket meanwhile came before the user knew it to be granted: the room is asked. */
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
@@ -54,7 +54,7 @@ int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline)
     return deadline > now ? deadline - (deadline - now) / 4 : now;
 }
 
-/* Who has hardly any time left would be told ROTA_UNKNOWN, and the ticket might stay. */
+/* An op with hardly any time left would be told ROTA_UNKNOWN, and the ticket might stay. */
 int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op)
 {
     const struct rt_resp_node *node = c->link.places[rt_redis_room_of(c, op->join.joins[0].name)];
@@ -109,7 +109,7 @@ static void push_replicated(struct rt_resp_conn *link, void *arg, int err)
                                  .name = g->name};
         rt_redis_tell_now(c, &event);
         event.kind = RT_WANTED;
-        if (g->wanted) /* not by asking: who does not know the ticket would be told of it again, for ever */
+        if (g->wanted) /* not by asking: one who does not know the ticket would be told again, for ever */
             rt_redis_tell_now(c, &event);
         catch_up(c, g);
     } else {

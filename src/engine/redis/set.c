@@ -6,7 +6,7 @@
  *
  * Rooms are joined in ascending order, the next when all tickets of those before are granted: so
  * sets that overlap cannot wait for each other. While it waits in a room that is not the last, the
- * op has no answer: the pushes are for the set, and it is not let wait for long (the user cannot
+ * op has no answer: the pushes are for the set, and it may not wait for long (the user cannot
  * end it meanwhile): ROTA_UNKNOWN, and asked again by the same nonces it finds its tickets. What
  * was joined is left again before a definite error is told. */
 #include "engine/redis/ops.h"

@@ -165,7 +165,7 @@ static void ticket_push(struct rt_redis_conn *c, uint32_t room, const char *text
         tell(c, session, kind, number, name);
 }
 
-/* Pushes may have been lost before the subscription. Only who waits has to know at once: for the
+/* Pushes may have been lost before the subscription. Only waiters have to know at once: for the
  * rest the next beat compares the counts. */
 static void subscribed(struct rt_redis_conn *c, uint32_t at)
 {

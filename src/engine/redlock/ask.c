@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JOIN and JOIN_ALL: attempts, until one is granted or nobody wants it any more.
  *
- * Each attempt asks all nodes at once and has a token of its own. One that did not succeed is given back on all nodes that
- * it was sent to, whatever they said: a node whose answer was lost may have the key. */
+ * Each attempt asks all nodes at once and has a token of its own. One that did not succeed is given back on all nodes
+ * that it was sent to, whatever they said: a node whose answer was lost may have the key. */
 #include "engine/redlock/redlock.h"
 
 #include "base/alloc.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_LEAST (20 * RT_MS) /* who waits tries again after so long ... */
-#define AGAIN_MORE (80 * RT_MS)  /* ... and up to so much more */
+#define AGAIN_LEAST (20 * RT_MS) /* waiters try again after this long ... */
+#define AGAIN_MORE (80 * RT_MS)  /* ... and up to this much more */
 #define DIGITS 24
 
 /* ---- Life ------------------------------------------------------------------------------------------ */
@@ -301,7 +301,7 @@ static void hold_answered(struct rt_redlock_node *node, struct rt_redlock_reques
     decide(node->conn, a);
 }
 
-/* How many arguments of A's scripts are there before its names, which are those of its tickets but the first. */
+/* How many arguments of A's scripts come before its names, which are those of its tickets except the first. */
 #define AHEAD 5
 
 /* Sends a flight of SCRIPT with ARGS, AHEAD of them or less, and A's names, to the nodes of WHOM. */
@@ -383,7 +383,7 @@ static void attempt(struct rt_redlock_conn *c, struct rt_redlock_ask *a)
     decide(c, a);
 }
 
-/* The nodes that have it shall all have the number FENCE, and the whole ttl from now on. */
+/* All nodes that have it are to have the number FENCE, and the whole ttl from now on. */
 static void mend(struct rt_redlock_conn *c, struct rt_redlock_ask *a, uint64_t fence)
 {
     char ttl[DIGITS], number[DIGITS], rest[RT_REDLOCK_REST];
@@ -487,7 +487,8 @@ int rt_redlock_begin_join(struct rt_redlock_conn *c, struct rt_op *op)
     return 0;
 }
 
-/* ---- From outside --------------------------------------------------------------------------------------------------- */
+/* ---- From outside
+ * --------------------------------------------------------------------------------------------------- */
 
 void rt_redlock_withdraw(struct rt_redlock_conn *c, struct rt_redlock_ticket *t)
 {

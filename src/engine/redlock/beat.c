@@ -2,14 +2,14 @@
 /* BEAT: a session, which is this connection's own, and the renewal of its locks, each by a majority.
  *
  *   open:  a majority of nodes has been greeted
- *   renew: on every node what it has, so many in one script ──▶ answered when a majority has renewed each
+ *   renew: on every node what it has, BATCH in one script ──▶ answered when a majority has renewed each
  *          a lock that a majority does not have is lost; where too few have answered the beat fails, and is sent again
  *
- * A session that was not renewed for a ttl has ended, as it has for its user: its locks are over, and who waits in it is
+ * A session that was not renewed for a ttl has ended, as it has for its user: its locks are over, and its waiters are
  * withdrawn. Else it would be granted, for nobody, what others wait for.
  *
- * A node that lacks a key (it was away, or has forgotten it) gets it again once a majority has renewed it: a lock that was broken
- * must not come back. That does not count before the next beat: a majority must have had it all the time. */
+ * A node that lacks a key (it was away, or has forgotten it) gets it again once a majority has renewed it: a lock that
+ * was broken must not come back. That does not count before the next beat: a majority must have had it all the time. */
 #include "engine/redlock/redlock.h"
 
 #include "base/alloc.h"

@@ -8,7 +8,7 @@
 
 #define CLOCK_OFF_US 1000000
 
-/* A row that one of the nodes is the reason of: "HOST: WHAT". */
+/* A row for which one of the nodes is the reason: "HOST: WHAT". */
 static void say_of(const struct rt_op *op, const struct rt_redlock_node *node, const char *promise,
                    const char *verdict, const char *what, const char *remedy)
 {

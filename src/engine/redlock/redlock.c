@@ -46,8 +46,8 @@ static bool is_known(const struct rt_redlock_conn *c)
     return n >= rt_quorum_majority(c->count);
 }
 
-/* The rest was greeted too, or cannot be had, or has had its time, which is twice that of the majority: whoever looks at what
- * the nodes promise (strict, the doctor) looks at all that are there. */
+/* The rest was greeted too, or cannot be had, or has had its time, which is twice that of the majority: whoever looks
+ * at what the nodes promise (strict, the doctor) looks at all that are there. */
 static bool is_ready(struct rt_redlock_conn *c)
 {
     int64_t now = rt_loop_now(c->base.loop);
@@ -76,7 +76,7 @@ static struct rt_op *take_early(struct rt_redlock_conn *c, struct rt_op **at)
     return op;
 }
 
-/* How a majority cannot be had for good; NULL: it can. */
+/* A node that shows why a majority cannot be had, for good; NULL: it can. */
 static const struct rt_redlock_node *find_fatal(const struct rt_redlock_conn *c)
 {
     const struct rt_redlock_node *first = NULL;

@@ -5,14 +5,15 @@
  *     ▲        │ └── a majority, but numbers differ, or a beat went meanwhile ──▶ MENDING ──┘ │
  *     └─ IDLE ◀┴── no majority: given back on all ◀────────────────────────────────────────┘ renewed by beats: a majority
  *
- * docs/engines/redlock.md has the layout on a node, lua/ the scripts, lua/README.md what becomes of each if its reply is lost,
- * late or doubled; core/quorum.h what answers are worth together.
+ * docs/engines/redlock.md has the layout on a node, lua/ the scripts, lua/README.md what becomes of each if its reply
+ * is lost, late or doubled; core/quorum.h what answers are worth together.
  *
  * The nodes know keys only. Sessions, tickets, and who waits are this connection's own: nobody else sees who waits, and
  * an ask that waits has a name (1, 2, 3, ...) until it is granted. Every attempt has a token of its own, so that what
- * belongs to an earlier one, a release that comes late, does nothing to a later one.
+ * belongs to an earlier one, such as a late release, does nothing to a later one.
  *
- * I3: a lock's key was set, or renewed, on a majority of nodes after the last beat was sent; or it is not told as held. */
+ * I3: a lock's key was set, or renewed, on a majority of nodes after the last beat was sent; or it is not told as
+ * held. */
 #ifndef RT_REDLOCK_H
 #define RT_REDLOCK_H
 
@@ -57,7 +58,7 @@ struct rt_redlock_conn;
 
 /* ---- Nodes and requests (node.c) ---------------------------------------------------------------- */
 
-struct rt_redlock_refusal { /* how the last one of a script ended that was waited for */
+struct rt_redlock_refusal { /* how a script's last call that was waited for ended */
     int err;                /* 0: well */
     char why[RT_REDLOCK_WHY];
 };
@@ -71,7 +72,7 @@ struct rt_redlock_node {
     int failed; /* why no link can be had, for good: link.fatal_text. 0: it can. (link.fatal is 0 while it is dialed) */
     int64_t counts_at; /* its YES counts from then on */
     int64_t ahead_us;  /* its clock, less ours (CLOCK_BOOTTIME) */
-    struct rt_redlock_refusal refusals[RT_REDLOCK_SCRIPTS]; /* since it is up */
+    struct rt_redlock_refusal refusals[RT_REDLOCK_SCRIPTS]; /* since it came up */
 };
 
 struct rt_redlock_request;
@@ -104,20 +105,21 @@ struct rt_redlock_request *rt_redlock_send(struct rt_redlock_node *node,
 
 int rt_redlock_nodes_open(struct rt_redlock_conn *c, const struct rt_url *url);
 void rt_redlock_nodes_close(struct rt_redlock_conn *c, uint32_t count);
-/* NODE's YES counts at this moment: it has been up for long enough. */
+/* Whether NODE's YES counts at this moment: it has been up for long enough. */
 bool rt_redlock_counts(const struct rt_redlock_node *node);
 /* Which nodes to ask: those that are up; or, where that is no majority, all that were ever greeted. */
 uint32_t rt_redlock_whom(const struct rt_redlock_conn *c);
 uint32_t rt_redlock_up(const struct rt_redlock_conn *c); /* how many */
-/* What a lock taken now should be numbered: the middle one of the nodes' clocks, and more than any number we know. */
+/* What number a lock taken now should get: the middle one of the nodes' clocks, and more than any number we know. */
 uint64_t rt_redlock_hint(const struct rt_redlock_conn *c);
-/* So many nodes refuse SCRIPT (rights that are missing, a counter that is none) that no majority is left: what one of them
- * said. NULL: not so. */
+/* If so many nodes refuse SCRIPT (missing rights, a counter that is not one) that no majority is left: what one of them
+ * said. Else NULL. */
 const struct rt_redlock_refusal *rt_redlock_refused(const struct rt_redlock_conn *c,
                                                     enum rt_redlock_script script);
-/* An ask was given up, and NODE had not answered it: that is what is said of it until it does. */
+/* An ask was given up before NODE had answered it: messages say so of NODE until it does. */
 void rt_redlock_late(struct rt_redlock_node *node);
-/* Sets errmsg: why a majority cannot be had for SCRIPT. Returns ERR; for ROTA_UNREACHABLE what a majority refuses it with. */
+/* Sets errmsg: why there is no majority for SCRIPT. Returns ERR; or, where that is ROTA_UNREACHABLE and
+ * so many nodes refuse SCRIPT, their error. */
 int rt_redlock_silent(struct rt_redlock_conn *c, int err, enum rt_redlock_script script);
 const char *rt_redlock_trouble(const struct rt_conn *conn);
 
@@ -174,7 +176,7 @@ struct rt_redlock_ask { /* one lock, or a set */
     uint32_t sent;             /* nodes that may have it, of this attempt */
     int64_t sent_at, retry_at; /* of this flight; IDLE: when the next begins */
     uint64_t fence;            /* MENDING */
-    int64_t pttl;              /* of who has it, ms; -1: not known */
+    int64_t pttl;              /* of the holder, ms; -1: not known */
     char token[RT_REDLOCK_TOKEN + 1];
     char in_way[160];    /* who has it */
     bool foreign;        /* ... and it is no lock of this kind */
@@ -183,7 +185,7 @@ struct rt_redlock_ask { /* one lock, or a set */
 };
 
 int rt_redlock_begin_join(struct rt_redlock_conn *c, struct rt_op *op); /* JOIN, JOIN_ALL */
-/* T, which waits, does not any more: nothing of it stays on a node. */
+/* T waits no longer: nothing of it stays on a node. */
 void rt_redlock_withdraw(struct rt_redlock_conn *c, struct rt_redlock_ticket *t);
 /* The session of all asks has ended: those that are unanswered fail. */
 void rt_redlock_asks_end(struct rt_redlock_conn *c, uint64_t session);
@@ -195,7 +197,8 @@ void rt_redlock_asks_close(struct rt_redlock_conn *c);
 
 /* Beat.c: the beat under way says nothing of T any more. */
 void rt_redlock_beat_forgets(struct rt_redlock_ticket *t);
-/* Ends the session that was not renewed for a ttl: nobody is told of what it would still be granted. When next. */
+/* Ends a session that was not renewed for a ttl: nobody is told of grants it would still get. Returns when to look
+ * next. */
 int64_t rt_redlock_session_tick(struct rt_redlock_conn *c, int64_t now);
 int rt_redlock_begin_leave(struct rt_redlock_conn *c, struct rt_op *op);  /* leave.c */
 int rt_redlock_begin_break(struct rt_redlock_conn *c, struct rt_op *op);  /* leave.c */
@@ -207,7 +210,7 @@ int rt_redlock_begin_observe(struct rt_redlock_conn *c, struct rt_op *op); /* ob
 int rt_redlock_begin_check(struct rt_redlock_conn *c, struct rt_op *op);   /* doctor.c */
 int64_t rt_redlock_views_tick(struct rt_redlock_conn *c, int64_t now);     /* observe.c */
 
-/* The key of NAME with TOKEN goes from the nodes of MASK, in the background, which is tried for a ttl. */
+/* Takes the key of NAME with TOKEN off the nodes of MASK, in the background; tries for a ttl. */
 void rt_redlock_give(struct rt_redlock_conn *c, const char *name, const char *token, uint32_t mask);
 
 /* What one node says of a line (look.c). */
@@ -217,7 +220,7 @@ struct rt_redlock_seen {
     int64_t pttl;
     bool there;
 };
-/* Of COUNT nodes' answers the one that a majority of NODES agrees on, with its pttl; NULL: none. */
+/* The one of COUNT nodes' answers that a majority of NODES agrees on, with its pttl; NULL: none. */
 const struct rt_redlock_seen *rt_redlock_majority(const struct rt_redlock_seen *seen,
                                                   uint32_t nodes, int64_t *pttl);
 /* Reads the answer to LOOK; false: it makes no sense. */
@@ -238,17 +241,17 @@ struct rt_redlock_conn {
     uint32_t cid; /* drawn */
     uint64_t session;
     uint32_t session_count;
-    uint64_t attempts; /* so many had a token */
-    uint64_t names;    /* so many asks waited */
+    uint64_t attempts; /* how many had a token */
+    uint64_t names;    /* how many asks waited */
     uint64_t highest;  /* the largest fence that we know */
-    int64_t beat_at;   /* the last renewal was sent */
-    int64_t ends_at;   /* the session does, if no beat is answered until then */
+    int64_t beat_at;   /* when the last renewal was sent */
+    int64_t ends_at;   /* when the session does, if no beat is answered by then */
     uint64_t jitter;
     /* Ops. */
     struct rt_op *early, **early_tail; /* before a majority was greeted */
     struct rt_redlock_ask *asks;
     struct rt_redlock_ticket *tickets[RT_REDLOCK_BUCKETS];
-    struct rt_work *works; /* LEAVE, BEAT and who looks; `more` is their op's kind */
+    struct rt_work *works; /* LEAVE, BEAT and looks; `more` is their op's kind */
     struct rt_view *views;
     struct rt_timer_call timer;
     char *said, said_room[256]; /* of rt_redlock_trouble */
@@ -259,7 +262,7 @@ static inline struct rt_redlock_conn *rt_redlock_of(struct rt_conn *conn)
     return (struct rt_redlock_conn *)(void *)conn;
 }
 
-/* What a node may take to answer, ns: far below the ttl. */
+/* How long a node may take to answer, ns: far below the ttl. */
 int64_t rt_redlock_limit(const struct rt_redlock_conn *c);
 /* The timer fires no later than AT. */
 void rt_redlock_by(struct rt_redlock_conn *c, int64_t at);

@@ -39,7 +39,7 @@ static bool speaks_of(const char *word, size_t size, size_t i)
     return false;
 }
 
-/* RULES as ACL GETUSER says them, the later ones going before: "+@all -@dangerous". */
+/* RULES as ACL GETUSER says them, where later ones prevail: "+@all -@dangerous". */
 static bool may_command(const char *rules)
 {
     bool may[WRITES] = {false};
@@ -57,7 +57,7 @@ static bool may_command(const char *rules)
 }
 
 /* Whether the pattern (SIZE bytes) fits all keys of ours, whatever follows "rota:": its words up to the first star fit
- * the beginning of that, and nothing but stars stands behind. Patterns with brackets are not taken for good. */
+ * the beginning of that, and nothing but stars stands behind. Patterns with brackets are not trusted. */
 static bool covers(const char *pattern, size_t size)
 {
     static const char ours[] = "rota:";
@@ -73,7 +73,7 @@ static bool covers(const char *pattern, size_t size)
 
 enum { READS = 0x1, WRITES_KEYS = 0x2, BOTH = READS | WRITES_KEYS };
 
-/* What a WORD of ACL GETUSER lets do with all of our keys: "~rota:*", "%RW~rota*"; before Redis 7 without the tilde. */
+/* What a WORD of ACL GETUSER permits on all of our keys: "~rota:*", "%RW~rota*"; before Redis 7 without the tilde. */
 static int may_with(const char *word, size_t size)
 {
     int what = BOTH;
@@ -103,8 +103,8 @@ static int may_keys(const redisReply *keys)
     return may;
 }
 
-/* RIGHTS, a list of names and values, let do all of our writes, or one of its selectors (since Redis 7) does, each of
- * which is such a list. Negative: it is none. */
+/* Whether RIGHTS, a list of names and values, permit all of our writes, or one of its selectors (since Redis 7) does,
+ * each of which is such a list. Negative: it is no such list. */
 static int may_all(const redisReply *rights)
 {
     bool commands = false, selected = false;

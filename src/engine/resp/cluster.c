@@ -121,7 +121,7 @@ bool rt_resp_node_needed(const struct rt_resp_conn *c, const struct rt_resp_node
     return n->work.head != NULL && n->work.state == RT_DIAL_READY;
 }
 
-/* Those that places have come to hear of it. */
+/* Nodes that places have come to are told. */
 static void moved_in(struct rt_resp_conn *c, struct rt_resp_node *n)
 {
     n->gained = false;
@@ -155,7 +155,7 @@ bool rt_resp_map_apply(struct rt_resp_link *l, const struct rt_resp_map *map)
         const struct owner *o = of != NOBODY ? &map->owners[of] : NULL;
         struct rt_resp_node *n = o != NULL ? node_at(c, o->host, o->port) : NULL;
         if (n == NULL || n == c->places[i])
-            continue; /* nobody: who had it may still be the one */
+            continue; /* nobody: the last one may still have it */
         c->places[i] = n;
         n->gained = true;
     }

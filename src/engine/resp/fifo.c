@@ -23,7 +23,7 @@ static void append(struct rt_resp_link *l, struct rt_resp_request *rq)
     l->tail = &rq->next;
     if (l->next == NULL)
         l->next = rq;
-    if (l->timer.timer.slot == 0) /* lazily: it looks whom is owed when it fires */
+    if (l->timer.timer.slot == 0) /* lazily: it looks what is owed when it fires */
         rt_timers_start(&l->conn->base->loop->timers, &l->timer.timer,
                         rq->sent_at + rt_resp_link_patience(l));
 }
@@ -98,7 +98,7 @@ static bool format_call(struct rt_resp_conn *c, const struct rt_resp_request *rq
 
 /* Redis 7 writes to its clients in the reverse order of their first output of a round. With a PONG of
  * ours there before the script speaks to the next in line, that one is woken before we are: on a
- * busy machine that is half of a hand-over. Where the order is another one it costs a few bytes. */
+ * busy machine that is half of a hand-over. Where the order is different it costs a few bytes. */
 static bool speak_last(struct rt_resp_link *l, struct rt_resp_request *rq)
 {
     static const char *const words[] = {"PING"};
@@ -130,7 +130,7 @@ int rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq)
     return rv == 0 || rv == ROTA_NOMEM ? rv : ROTA_UNREACHABLE;
 }
 
-/* The server has forgotten its scripts: it gets them all, beside the one that was asked for. */
+/* The server has forgotten its scripts: it gets them all, besides the one that was asked for. */
 static void load_scripts(struct rt_resp_link *l)
 {
     struct rt_resp_conn *c = l->conn;
@@ -153,7 +153,7 @@ static void load_scripts(struct rt_resp_link *l)
 
 /* ---- Believed replies -------------------------------------------------------------------------------- */
 
-/* An error that is believed: it had no effect. To where its place is by now. */
+/* An error that is believed: it had no effect. Goes to where its place is by now. */
 static void again(struct rt_resp_conn *c, struct rt_resp_request *rq)
 {
     rt_free(rq->error);

@@ -53,7 +53,7 @@ int rt_resp_greet_auth(struct rt_resp_link *l)
     return rv;
 }
 
-/* Who is not the user default has to ask what that may. */
+/* A user other than default has to ask what default may do. */
 static bool is_default(const struct rt_resp_conn *c)
 {
     return c->user == NULL || strcmp(c->user, "default") == 0;
@@ -371,7 +371,7 @@ static void judge(struct rt_resp_link *l)
         return;
     g->facts.config_refused = g->errors[RT_RESP_GREET_CONFIG][0] != '\0';
     if (is_default(l->conn))
-        g->facts.replay = RT_RESP_REPLAY_KEPT; /* it may what we may */
+        g->facts.replay = RT_RESP_REPLAY_KEPT; /* it may do what we may */
     forget_pushes_of(l->node, &g->facts);
     l->node->facts = g->facts;
     g->judged = true;

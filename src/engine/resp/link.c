@@ -28,7 +28,7 @@ bool rt_resp_link_usable(const struct rt_resp_link *l)
     return l->state == RT_DIAL_READY && !l->sick && l->conn->checked;
 }
 
-/* Of how many the URL names each may be the one: while that is looked for, each has its part of the time. */
+/* How many hosts of the URL may be the right one: while that is looked for, each gets its share of the time. */
 static size_t candidates(const struct rt_resp_link *l)
 {
     const struct rt_resp_conn *c = l->conn;
@@ -154,8 +154,8 @@ static void drop_flying(struct rt_resp_link *l, const char *why)
     rt_ledger_lost(&l->conn->ledger, l, why);
 }
 
-/* Told once, not each time that it fails in the same way until it was well, whatever other links say between; nor if another
- * has just said the same. A sentinel that was left is no trouble: the next is asked. */
+/* Told once, not each time that it fails in the same way until it was well, whatever other links say between; nor if
+ * another has just said the same. A sentinel that was left is no trouble: the next is asked. */
 static void note_trouble(struct rt_resp_link *l, const char *why, bool was_ready)
 {
     struct rt_resp_conn *c = l->conn;

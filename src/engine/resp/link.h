@@ -40,7 +40,7 @@ static inline bool rt_resp_is_open(const struct rt_resp_request *rq)
 {
     return rq->entry.next != NULL;
 }
-/* Hands up the answer to RQ, if it is open, with errmsg set before; RQ is not freed. */
+/* Hands up the answer to RQ, if it is open; errmsg is set already. RQ is not freed. */
 void rt_resp_answer(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
                     const redisReply *reply);
 
@@ -60,9 +60,9 @@ int rt_resp_reader_next(struct rt_resp_link *l, redisReply **reply, const char *
 
 /* What an error reply means for the request. */
 enum rt_resp_class {
-    RT_RESP_FINAL,    /* no effect (but see rt_resp_half_done), and asked again no better */
+    RT_RESP_FINAL,    /* no effect (but see rt_resp_half_done); no use asking again */
     RT_RESP_SICK,     /* no effect, this server will not do it now */
-    RT_RESP_NOSCRIPT, /* no effect: with the whole text */
+    RT_RESP_NOSCRIPT, /* no effect: send the whole text */
     RT_RESP_MOVED,
 };
 enum rt_resp_class rt_resp_classify(const char *error);
@@ -73,17 +73,17 @@ int rt_resp_explain(const struct rt_resp_link *l, const char *error, char *out, 
 /* Whether the script that ended with ERROR may have written before. */
 bool rt_resp_half_done(const struct rt_resp_conn *c, const char *error);
 
-/* TEXT for a line: printable, and without our password. */
+/* TEXT made fit for a line: printable, and without our password. */
 void rt_resp_clean(const struct rt_resp_conn *c, const char *text, char *out, size_t size);
 
 /* ---- What is on its way (fifo.c) ------------------------------------------------------------------ */
 
-/* Sends what c->out has as RQ, which is freed if that cannot be. */
+/* Sends what c->out has as RQ, which is freed if that fails. */
 int rt_resp_link_put(struct rt_resp_link *l, struct rt_resp_request *rq);
 /* Sends the command of N WORDS, which stands as WHAT and WHICH in the FIFO: 0, or as above. */
 int rt_resp_link_say(struct rt_resp_link *l, enum rt_resp_what what, uint32_t which,
                      const char *const *words, size_t n);
-/* Sends a script call: 0, ROTA_NOMEM, or ROTA_UNREACHABLE. RQ is the caller's if not. */
+/* Sends a script call: 0, ROTA_NOMEM, or ROTA_UNREACHABLE. Unless 0, RQ stays the caller's. */
 int rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq);
 /* The head of the FIFO. */
 struct rt_resp_request *rt_resp_link_pop(struct rt_resp_link *l);
@@ -102,12 +102,12 @@ void rt_resp_link_want(struct rt_resp_link *l);
  * loop only. */
 __attribute__((format(printf, 2, 3))) void rt_resp_link_cut(struct rt_resp_link *l,
                                                             const char *format, ...);
-/* For good, without a word; l->node is freed when its last stream is closed. */
+/* For good, and nobody is told; l->node is freed when its last stream is closed. */
 void rt_resp_link_close(struct rt_resp_link *l);
 /* Greeted: from now on requests go over it. */
 void rt_resp_link_ready(struct rt_resp_link *l);
 bool rt_resp_link_usable(const struct rt_resp_link *l);
-/* How long it may owe an answer, in ns: of several that may be the one, each has its part until one is found. */
+/* How long it may owe an answer, in ns: while several may be the right one, each gets its share until one is found. */
 int64_t rt_resp_link_patience(const struct rt_resp_link *l);
 #define rt_resp_log(c, ...) rt_words_log((c)->base, __VA_ARGS__)
 
@@ -138,7 +138,7 @@ void rt_resp_greet_end(struct rt_resp_link *l); /* forgets a greeting under way 
 void rt_resp_greet_refresh(struct rt_resp_link *l);
 /* Sends AUTH, if there is a user or a password. */
 int rt_resp_greet_auth(struct rt_resp_link *l);
-/* Puts it into c->out, which is to be wiped when it is sent. False: no memory. */
+/* Puts that command into c->out, which is to be wiped once it is sent. False: no memory. */
 bool rt_resp_auth_words(struct rt_resp_conn *c);
 
 /* The reply to ACL GETUSER default. (acl.c) */
@@ -157,13 +157,13 @@ void rt_resp_node_leave(struct rt_resp_node *node, const char *why);
 /* Out of the list, links closed; requests in flight end with ROTA_UNKNOWN unless the conn is closing. */
 void rt_resp_node_drop(struct rt_resp_conn *c, struct rt_resp_node *node);
 void rt_resp_node_freed_stream(struct rt_resp_node *node); /* the last frees a gone node */
-/* Has the links dialed that PLACE needs. */
+/* Dials the links that PLACE needs. */
 void rt_resp_want_place(struct rt_resp_conn *c, uint32_t place);
 /* Where to look after a work link was lost: the next seed, or the sentinels. */
 void rt_resp_node_lost(struct rt_resp_link *l);
-/* Makes the places, COUNT of them, all of NODE, unless they are there. False: no memory. */
+/* Makes COUNT places, all of NODE, unless they are there. False: no memory. */
 bool rt_resp_lay(struct rt_resp_conn *c, uint32_t count, struct rt_resp_node *node);
-/* The greeting has told what the server is, and of a cluster its MAP. False: told, and L is cut. */
+/* The greeting has told what the server is, and its MAP if it is a cluster. False: told why not, and L is cut. */
 bool rt_resp_topology(struct rt_resp_link *l, const struct rt_resp_map *map);
 
 /* The greeting is over: whoever waited is served. */
@@ -171,7 +171,7 @@ void rt_resp_node_ready(struct rt_resp_link *l);
 
 /* ---- Cluster (cluster.c) -------------------------------------------------------------------------- */
 
-/* CLUSTER SLOTS as a map in *OUT, whose former content is freed; NULL: no memory. False: it is none. */
+/* CLUSTER SLOTS as a map in *OUT, whose former content is freed; NULL: no memory. False: it is no map. */
 bool rt_resp_map_read(struct rt_resp_link *l, const redisReply *reply, struct rt_resp_map **out);
 void rt_resp_map_free(struct rt_resp_map *map);
 /* Places go to their nodes; nodes without any are dropped, but not that of L. False: no memory. */
@@ -201,7 +201,7 @@ void rt_resp_wait_reply(struct rt_resp_link *l, long long replicas);
 /* The server will not do it: whoever waits is told ERR, which is for good, and WHY. */
 void rt_resp_wait_refused(struct rt_resp_link *l, int err, const char *why);
 void rt_resp_wait_lost(struct rt_resp_link *l);
-/* The link for work is lost, and what was granted over it may be, with its server: nobody who waits is told yes
+/* The work link is lost, and with its server perhaps what was granted over it: nobody who waits is told yes
  * any more, over this connection or the next. */
 void rt_resp_wait_drop(struct rt_resp_link *l);
 void rt_resp_wait_tick(struct rt_resp_link *l, int64_t now);

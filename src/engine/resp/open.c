@@ -77,7 +77,7 @@ static int take_place(struct rt_resp_conn *c, const struct rt_url *url)
                : rt_dial_hosts(&c->ring, c->base, url, c->sentinel != NULL ? SENTINEL_PORT : PORT);
 }
 
-/* Given, but with nothing: a variable that was not set where the URL was put together. */
+/* Given, but empty: a variable that was not set where the URL was put together. */
 static int check_empty(struct rt_resp_conn *c, const struct rt_url *url)
 {
     static const char *const names[] = {"sentinel", "ca", "cert", "key"};

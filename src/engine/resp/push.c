@@ -15,7 +15,7 @@ struct channel {
     struct channel *next;
     const struct rt_resp_node *node; /* where it was asked for; NULL: nowhere yet */
     const struct rt_resp_node *left; /* where it was given up ... */
-    uint32_t leaving;                /* ... so often, and that is not confirmed yet */
+    uint32_t leaving;                /* ... this often, and that is not confirmed yet */
     uint32_t place;
     bool over; /* nobody wants it; it stands here to know the confirmations as our own */
     char name[];
@@ -338,7 +338,7 @@ void rt_resp_push_tick(struct rt_resp_link *l, int64_t now)
         rt_resp_link_cut(l, "redis %s does not answer on the push link", rt_resp_at(l));
         return;
     }
-    /* A half-open connection must not keep a waiter waiting for long. Without anybody who waits nothing is sent. */
+    /* A half-open connection must not keep a waiter waiting for long. If nobody waits, nothing is sent. */
     if (l->owed == 0 && !l->heard && c->on->listens != NULL && c->on->listens(c, l->node)) {
         ask(l, "PING", NULL, 0);
         owe(l, 1);

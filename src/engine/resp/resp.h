@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Redis connection, for whoever needs one: one server, a primary that Sentinel tells of, or a cluster; TLS, users
- * and passwords; script calls in order, pushes, replicas that are waited for. The lock engine (engine/redis) is one
- * user of it.
+ * and passwords; script calls in order, pushes, waiting for replicas. The lock engine (engine/redis) is one of its
+ * users.
  *
  *   user ──▶ request(s) ──▶ place ──▶ node ──▶ work link ══ EVALSHA ══▶ server
  *   user ◀── answer ◀───────────────────────── work link ◀═ tagged reply ═╡
  *   user ◀── pushed ◀───────────────────────── push link ◀═ PUBLISH ══════╯
  *
- * A place is one of the slots that the user's keys are in: it has one, or in a cluster `places` of them.
+ * A place is one of the slots that the user's keys are in: there is one, or in a cluster `places` of them.
  *
  * What if a reply is lost, late or doubled: every request carries a tag that its reply begins with.
  * A reply in another place than its request's cuts the link, and what was in flight ends with ROTA_UNKNOWN.
  *
  * A link (enum rt_dial_state) greets by AUTH, SELECT, INFO and the user's mark; refused for good: `fatal`.
  *
- * Serialised as engines are. What the user is told comes from a turn of the loop; in it every function here is legal
- * but rt_resp_conn_close. */
+ * Serialised as engines are. The user is told things from a turn of the loop; there every function of this file is
+ * legal except rt_resp_conn_close. */
 #ifndef RT_RESP_H
 #define RT_RESP_H
 
@@ -46,22 +46,22 @@ struct rt_resp_text { /* a script; it lives as long as the program */
 /* What follows `answer` may be NULL. */
 struct rt_resp_user {
     const char *name; /* "redis": of its schemes and its page under docs/engines */
-    /* what an ACL user is to be granted of keys, for whom that is refused; NULL: "~rota:*" */
+    /* which keys an ACL user is to be granted, for the message when they are refused; NULL: "~rota:*" */
     const char *keys;
     int scripts;     /* numbered from 0; all are loaded when a server does not know one */
     uint32_t places; /* in a cluster */
-    /* Not NULL: a cluster is not spoken to, and why, behind "is a cluster: ". */
+    /* Not NULL: clusters are refused, and this says why, behind "is a cluster: ". */
     const char *no_cluster;
     struct rt_resp_text (*text)(const struct rt_resp_conn *c, int script); /* also by c->cluster */
-    /* KEYS[1] of RQ. It lives until the next call. */
+    /* KEYS[1] of RQ. Valid until the next call. */
     const char *(*key)(struct rt_resp_conn *c, const struct rt_resp_request *rq);
-    /* What came of a request: ERR 0 and the array that follows {tag, status} being STATUS and
+    /* What came of a request: ERR 0, with the status that follows the tag in STATUS and the rest in
      * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with errmsg set and REPLY NULL. Every element
-     * of REPLY is an integer or a string (with a 0 behind it); it is the link's, as RQ is, and both are gone
-     * when this returns. Called exactly once, never from inside rt_resp_send, and never once rt_resp_conn_close has been called. */
+     * of REPLY is an integer or a string (with a 0 behind it). REPLY and RQ are the link's, and both are gone
+     * when this returns. Called exactly once, never from inside rt_resp_send, and never after rt_resp_conn_close. */
     void (*answer)(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
                    const redisReply *reply);
-    /* In a cluster, where it is needed: the slot of PLACE, as rt_resp_slot says of its keys. */
+    /* Needed in a cluster: the slot of PLACE, as rt_resp_slot says of its keys. */
     uint32_t (*slot)(uint32_t place);
     /* The first greeting has told how many places there are: c->place_count. False: no memory. */
     bool (*laid)(struct rt_resp_conn *c);
@@ -76,8 +76,8 @@ struct rt_resp_user {
     /* A work link to NODE is ready (again), or places have come to it. What is sent from here goes before what
      * waits in the queue. */
     void (*linked)(struct rt_resp_conn *c, struct rt_resp_node *node);
-    /* No link can be had, and that was found to be for good (c->fatal, c->fatal_text): what waited was
-     * answered with it. It is tried again when something is wanted. */
+    /* No link can be had, and that is for good (c->fatal, c->fatal_text): what waited was answered with
+     * it. It is tried again when something is wanted. */
     void (*failed)(struct rt_resp_conn *c);
     /* A push link's message on CHANNEL; MESSAGE NULL: the (re)subscription of CHANNEL was confirmed. */
     void (*pushed)(struct rt_resp_conn *c, struct rt_resp_node *node, const char *channel,
@@ -88,21 +88,21 @@ struct rt_resp_user {
 
 /* ---- Requests (request.c, fifo.c) ------------------------------------------------------------------ */
 
-/* One script call on its way. Made by rt_resp_request_new, filled, sent; freed after `answer`. To be found and
- * given up by c->ledger. */
+/* One script call on its way. Made by rt_resp_request_new, filled, sent; freed after `answer`. It is found and
+ * given up through c->ledger. */
 struct rt_resp_request {
     struct rt_entry entry; /* first: deadline, first */
     /* The user's, before it is sent. */
     int script;
     uint32_t place;
     bool eval; /* with the whole text; set where the server did not know its hash */
-    /* asking again finds out what it did: ROTA_UNKNOWN where the script failed in its middle */
+    /* asking again finds out what it did: ROTA_UNKNOWN where the script failed halfway */
     bool traced;
     bool speaks_last; /* others hear of it before we do: fifo.c */
     /* The rest is the link's. */
     uint8_t what;   /* enum rt_resp_what */
     uint32_t which; /* of its kind */
-    int refusal;    /* with ROTA_UNKNOWN: a script failed in its middle, and would again; or 0 */
+    int refusal;    /* with ROTA_UNKNOWN: a script failed halfway, and would again; or 0 */
     struct rt_resp_request *next; /* FIFO of a link */
     uint64_t tag;                 /* given when it is sent */
     int64_t sent_at;
@@ -117,7 +117,7 @@ struct rt_resp_request {
 struct rt_resp_request *rt_resp_request_new(size_t size, int script, uint32_t place, size_t argc,
                                             const char *const *args, const size_t *lengths);
 
-size_t rt_resp_digits(char *out, uint64_t number); /* in decimal, without an end: at most 20 */
+size_t rt_resp_digits(char *out, uint64_t number); /* in decimal, without a NUL: at most 20 */
 
 /* Queues RQ for the node that has its place; it leaves as soon as the link is ready, in order per place. The
  * places must be known: c->places. */
@@ -133,10 +133,10 @@ struct rt_resp_link {
     struct rt_resp_node *node;
     redisReader *reader;
     struct rt_resp_request *head, **tail; /* sent, unanswered */
-    struct rt_resp_request *next;         /* of them the first that has no reply yet */
+    struct rt_resp_request *next;         /* the first of them without a reply yet */
     enum rt_resp_link_kind kind;
     enum rt_dial_state state;
-    struct rt_timer_call timer; /* back-off, and whom it owes a reply for too long */
+    struct rt_timer_call timer; /* back-off, and replies owed for too long */
     struct rt_arena arena;      /* of the reply that is being read */
     struct rt_resp_greeting *greeting;
     struct rt_dial_pause pause;
@@ -217,19 +217,19 @@ struct rt_resp_conn {
     bool closing;
 };
 
-/* C, zeroed, as URL says: hosts or a socket, user, TLS, ?sentinel=, ?db=, ?replicas=. BASE: loop, times (0: as
- * usual), errmsg, and `up` for the log, which may be NULL; `engine` and `label` are not looked at. Does not
+/* Opens C, which is zeroed, as URL says: hosts or a socket, user, TLS, ?sentinel=, ?db=, ?replicas=. BASE: loop, times
+ * (0: as usual), errmsg, and `up` for the log, which may be NULL; `engine` and `label` are not looked at. Does not
  * dial. 0, or nothing stays and errmsg says why. */
 int rt_resp_conn_open(struct rt_resp_conn *c, struct rt_conn *base, const struct rt_url *url,
                       const struct rt_resp_user *user);
 /* Gives everything back without waiting; what was sent in this turn leaves. Requests go unanswered. */
 void rt_resp_conn_close(struct rt_resp_conn *c);
 void rt_resp_conn_forked(struct rt_resp_conn *c); /* in a child: closes what is the parent's */
-/* Dials if nothing is under way: for who waits for the places. After c->fatal too: it may have been mended
- * since; `failed` again if not. */
+/* Dials if nothing is under way: for users that wait for the places. Also after c->fatal: it may have been mended
+ * since; if not, `failed` again. */
 void rt_resp_want(struct rt_resp_conn *c);
 
-/* The slot of KEY in a cluster: of what stands in its first braces, if that is something. */
+/* The slot of KEY in a cluster: by what stands in its first braces, if anything does. */
 uint32_t rt_resp_slot(const char *key);
 
 /* Subscribes CHANNEL of PLACE on the push link of its node, now or as soon as there is one, and after every
@@ -237,9 +237,9 @@ uint32_t rt_resp_slot(const char *key);
 int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
 void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
 
-/* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
- * until DEADLINE (ROTA_UNREACHABLE), or will not be asked for (ROTA_AUTH and other definite errors), or
- * when that was not to be learned (ROTA_UNKNOWN): that, or that there is no memory, maybe at once. errmsg says why.
+/* ?replicas=n: calls FN when N replicas have all that the server has done until now (0), when they cannot be had
+ * by DEADLINE (ROTA_UNREACHABLE), when the server refuses to be asked (ROTA_AUTH and other definite errors), or
+ * when it cannot be known (ROTA_UNKNOWN): that, or that there is no memory, may come at once. errmsg says why.
  * The places must be known. (wait.c) */
 void rt_resp_when_replicated(struct rt_resp_conn *c, uint32_t place, int64_t deadline,
                              void (*fn)(struct rt_resp_conn *c, void *arg, int err), void *arg);

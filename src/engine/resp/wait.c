@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?replicas=n: a grant is reported when so many replicas have it.
+/* ?replicas=n: a grant is reported when n replicas have it.
  *
  * WAIT blocks its connection, so it has one of its own. It waits for what the server had written
  * when that connection's last command ran: a PING before it makes that everything until now. One WAIT
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EARLY (2 * RT_MS) /* what the server's clock may end a WAIT before ours */
+#define EARLY (2 * RT_MS) /* how much before our clock the server may end a WAIT */
 
 struct rt_resp_waiter {
     struct rt_resp_waiter *next;

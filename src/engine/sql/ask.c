@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is under way: an op, or a look of our own. It waits in the ledger, boards a flight, and is answered or ends.
  *
- * One ask of a name at a time is aboard, so ops on a name take effect in their order; and those that fly alone go
- * when all that was asked before them has landed, and before anything that was asked after them. */
+ * Only one ask of a name is aboard at a time, so ops on a name take effect in order. Those that fly alone go when
+ * all that was asked before them has landed, and before anything that was asked after them. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -38,7 +38,7 @@ static bool all_idle(const struct rt_sql_conn *c)
     return true;
 }
 
-/* Whether A must wait for others: for one that flies alone, or as one. */
+/* Whether A must wait for others: for one that flies alone, or because A does. */
 static bool must_wait(struct rt_sql_conn *c, const struct rt_sql_ask *a)
 {
     if (a->plan->alone && !all_idle(c))
@@ -139,7 +139,7 @@ void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         ask_free(a);
         return;
     }
-    a->entry.maybe = false; /* it did nothing yet */
+    a->entry.maybe = false; /* it has done nothing yet */
     a->stage++;
     if (!a->entry.given_up)
         rt_ledger_again(l, &a->entry, false);
@@ -148,7 +148,7 @@ void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 void rt_sql_ask_refused(struct rt_sql_ask *a, int err, const char *why)
 {
     rt_ledger_out(&a->entry);
-    a->entry.flying = false; /* it was answered, by this */
+    a->entry.flying = false; /* this is its answer */
     ask_ended(&a->c->ledger, &a->entry, err, why);
 }
 

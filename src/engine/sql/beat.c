@@ -4,8 +4,8 @@
  * A renewal flies alone, so at its landing everything that was asked before is answered, and the server and the user
  * speak of the same tickets (kit/belief).
  *
- * Tickets that stand as rows are found by their session, all of them. Folded ones are looked for by name: LOOKS of
- * what the user holds in turn, and every name in doubt. */
+ * All tickets that stand as rows are found by their session. Folded ones are looked for by name: LOOKS at a time, in
+ * turn, of what the user holds, and every name in doubt. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -16,13 +16,13 @@
 
 #define LOOKS 64         /* folded tickets that a renewal looks for */
 #define SWEEP 8          /* lines of the dead, and sessions, of one renewal */
-#define SWEEP_EACH 3     /* which of the renewals does: about one a ttl ... */
-#define SWEEP_WAITING 30 /* ... and of those who wait, who are many: others sweep, too */
+#define SWEEP_EACH 3     /* every so many renewals: about once a ttl ... */
+#define SWEEP_WAITING 30 /* ... and of waiters, who are many: others sweep, too */
 #define OPEN_TRIES 3
-#define DOUBT_TTLS 3 /* so long a lost request may come late */
+#define DOUBT_TTLS 3 /* how late a lost request may come */
 #define DAY_US (INT64_C(86400) * 1000000)
-#define TIDY (INT64_C(3600) * 1000 * RT_MS) /* idle lines are looked for so often ... */
-#define TIDY_MOST 200                       /* ... and so many are taken away */
+#define TIDY (INT64_C(3600) * 1000 * RT_MS) /* how often idle lines are looked for ... */
+#define TIDY_MOST 200                       /* ... and how many are taken away */
 
 struct rt_sql_doubt {
     struct rt_sql_doubt *next;
@@ -84,7 +84,7 @@ static void forget_session(struct rt_sql_conn *c)
     rt_sql_forget_doubts(c);
 }
 
-/* Until then the session lives on the server that was asked, if that is the one of all lanes still. */
+/* Notes until when the session lives on the server that was asked, if all lanes are still on that one. */
 static void note_expires(struct rt_sql_conn *c, const struct rt_sql_row *row)
 {
     c->expires = c->cuts == c->beat_cuts ? rt_sql_int(row, 0) : 0;
@@ -127,7 +127,7 @@ static const struct rt_sql_plan open_plan = {.alone = true, .say = open_say, .he
 
 /* ---- Renewing ----------------------------------------------------------------------------------------------------- */
 
-/* Of what the user holds and no look by session may find, some in turn. */
+/* Asks for some, in turn, of what the user holds and no look by session may find. */
 static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_belief *believed)
 {
     size_t said = 0;
@@ -135,7 +135,7 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
         struct rt_known *k = &believed->at[(c->look_from + i) % believed->count];
         const struct rt_sql_ticket *t = rt_sql_wait_find(c, k->name, k->number);
         if (!k->granted && t != NULL && t->waits)
-            continue; /* a row; what does not hold and does not wait is being left, and may be folded */
+            continue; /* a row; what neither holds nor waits is being left, and may be folded */
         k->unasked = said == LOOKS && !c->elsewhere;
         if (said == LOOKS)
             continue;
@@ -147,7 +147,7 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(d->name), rt_sql_number(c->session));
     bool all = c->elsewhere || c->doubt_all_until > rt_loop_now(c->base.loop);
     if (all && !RT_BUG(RT_BUG_STALE_SERVER_BELIEVED))
-        /* It may have what we gave back long ago; this looks at every line. */
+        /* The server may have what we gave back long ago; this looks at every line. */
         rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(NULL), rt_sql_number(c->session));
 }
 
@@ -209,7 +209,7 @@ static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, stru
         if (!holds || rt_belief_has(there, known, rt_sql_str(r, 0), k.number))
             continue;
         rt_belief_add(there, k, rt_sql_str(r, 0));
-        rt_sql_doubt(a->c, rt_sql_str(r, 0)); /* who gives it back may not be heard */
+        rt_sql_doubt(a->c, rt_sql_str(r, 0)); /* giving it back may fail */
     }
 }
 
@@ -229,7 +229,7 @@ static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
                                                    .name = k->name});
 }
 
-/* What is lost is told before the session is renewed. Without memory the next one does. */
+/* What is lost is told before the session is renewed. Without memory the next renewal does it. */
 static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_belief there = {0}, now = {0};
@@ -284,7 +284,7 @@ static const struct rt_sql_plan renew_plan = {
 
 /* ---- After a cut ------------------------------------------------------------------------------------------------------ */
 
-/* One that is dead is told by the next BEAT. */
+/* If the session is dead, the next BEAT says so. */
 static bool learn_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_RENEW, 0);
@@ -358,7 +358,7 @@ void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op)
     struct rt_sql_ask *a = ask_mine(c, &renew_plan, op);
     if (a == NULL)
         return;
-    a->entry.again = true; /* renewed twice is renewed */
+    a->entry.again = true; /* renewing twice is harmless */
     rt_sql_ask_go(a);
 }
 

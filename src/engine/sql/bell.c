@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bells: how whoever waits is woken where the server pushes nothing.
+/* Bells: how waiters are woken where the server pushes nothing.
  *
  *   holder:  BELL_TAKE, then its ticket, which names the bell ── plain pairs keep it ──▶ LEAVE that lets others in: BELL_RING
  *   waiter:  on a link of its own: BELL_WAIT for the bell of the ticket ahead, LOOK ──▶ granted, or the next bell
  *
- * A bell is taken before its ticket can be seen, and its id is random: nobody can hold it by then. Links that wait own
- * nothing, links that own never wait. A bell that rings though its ticket stays (its connection broke) wakes its waiter
- * for nothing: then, as without a free link, the line is looked at now and then (wait.c). */
+ * A bell is taken before its ticket can be seen, and its id is random: nobody else can hold it by then. Links that wait
+ * own nothing; links that own never wait. A bell that rings though its ticket stays (its connection broke) wakes its
+ * waiter for nothing: then, as when there is no free link, the line is looked at now and then (wait.c). */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -78,7 +78,7 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
     size_t size = strlen(name) + 1;
     b = rt_alloc(sizeof(*b) + size);
     if (b == NULL)
-        return 0; /* who waits behind it looks now and then */
+        return 0; /* waiters behind it look now and then */
     if (c->bell_count >= BELLS_MOST)
         let_oldest_go(c, book, lane);
     if (rt_dial_random(&c->base, &b->id, sizeof(b->id)) != 0)
@@ -114,7 +114,8 @@ void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name)
         rt_sql_bell_ring_now(c, name);
 }
 
-/* It is forgotten when it was rung: the flight may be refused for what others say in it, and ours is said again. */
+/* It is forgotten only once it was rung: the flight may be refused because of what others say in it, and then ours is
+ * said again. */
 static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *book)
 {
     const struct rt_sql_bell *b = find_id(a->c, a->tag);

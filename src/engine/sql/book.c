@@ -18,7 +18,7 @@ static void *take(struct rt_sql_book *b, size_t size)
     return at;
 }
 
-/* Copies of COUNT cells and of their texts, each with an end. NULL: no memory, or there are none. */
+/* Copies COUNT cells and their texts, each NUL-terminated. NULL: no memory, or there are none. */
 static const struct rt_sql_cell *copy(struct rt_sql_book *b, const struct rt_sql_cell *cells,
                                       size_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server pushes: listened to while there is something to hear, and told when the answers that it follows are.
+/* What the server pushes: listened to while there is something to hear, and told after the answers that it follows.
  *
  * In PostgreSQL a NOTIFY wakes every connection that listens to anything: whoever has nothing to hear stops listening
  * after a while (wait.c says when). */
@@ -25,10 +25,22 @@ static bool unlisten_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     return true;
 }
 
-static const struct rt_sql_plan unlisten_plan = {
-    .alone = true, .reads = true, .say = unlisten_say, .heard = unlisten_heard};
+/* Out of time: the server may have done it, or still do it. LISTEN may be said twice. */
+static void unlisten_failed(struct rt_sql_ask *a, int err)
+{
+    (void)err;
+    a->c->lanes[0].listens = false;
+    if (!a->c->closing)
+        rt_sql_hear_linked(a->c);
+}
 
-/* In a flight before the looks: what commits between a look and this flight's own end would be missed. */
+static const struct rt_sql_plan unlisten_plan = {.alone = true,
+                                                 .reads = true,
+                                                 .say = unlisten_say,
+                                                 .heard = unlisten_heard,
+                                                 .failed = unlisten_failed};
+
+/* In a flight before the looks: otherwise what commits between a look and this flight's own end would be missed. */
 static void listen_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     rt_sql_say(b, RT_SQL_LISTEN, rt_sql_number(a->c->ear));
@@ -72,7 +84,7 @@ void rt_sql_unlisten(struct rt_sql_conn *c)
 
 struct rt_sql_push {
     struct rt_sql_push *next;
-    bool line; /* what observers are told by */
+    bool line; /* for observers */
     char text[];
 };
 

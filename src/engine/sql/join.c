@@ -14,7 +14,7 @@
 enum { TAKING, JOINING };         /* the stages of a plain JOIN */
 enum { LIVES, NUMBER, GRANTED, WANTED, MODE, OF, LABEL, LEFT, BELL }; /* the columns of ANSWER */
 
-/* The same for all who keep a line: an exclusive ticket that needs no row of its own. */
+/* The same in all engines that keep a line: an exclusive ticket that needs no row of its own. */
 static bool is_plain(const struct rt_join *j)
 {
     return j->mode == RT_EXCLUSIVE && !(j->flags & RT_JOIN_DURABLE) && j->at_least_ms == 0 &&
@@ -111,7 +111,7 @@ static int by_name(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* All lines are locked, in the order that all flights lock them in, before any of them is changed for this set. */
+/* All lines are locked, in the order in which all flights lock them, before any of them is changed for this set. */
 static void set_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
@@ -242,7 +242,7 @@ static bool set_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     return true;
 }
 
-/* It may arrive yet, folded, where no look by session finds it. */
+/* It may still arrive, folded, where no look by session finds it. */
 static void join_failed(struct rt_sql_ask *a, int err)
 {
     if (err == ROTA_UNKNOWN && is_plain(a->entry.op->join.joins))

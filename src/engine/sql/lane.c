@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEADY_MS 5000 /* a connection that lasted so long was a good one */
+#define STEADY_MS 5000 /* a connection that lasted this long was a good one */
 #define LAYOUT_MAJOR 1
-#define CALM_MOST_MS 10000 /* a server's clock that is further behind is not waited for */
-#define CALM_LOOK_MS 1000  /* ... and so often it is looked at */
+#define CALM_MOST_MS 10000 /* a server's clock further behind than this is not waited for */
+#define CALM_LOOK_MS 1000  /* ... and how often it is looked at */
 
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name)
 {
@@ -64,8 +64,8 @@ static void note_trouble(struct rt_sql_conn *c, const char *why)
     snprintf(c->trouble, sizeof(c->trouble), "%s", why);
 }
 
-/* The same of a connection that was lost, or cannot be had: told once by each lane of each server until it was well,
- * whatever other lanes, or other servers, say or do between. */
+/* The same for a connection that was lost, or cannot be had: each lane tells it once for each server until that was
+ * well again, whatever other lanes or other servers say or do in between. */
 static void note_lost(struct rt_sql_lane *lane, const char *why)
 {
     struct rt_sql_conn *c = lane->c;
@@ -94,7 +94,7 @@ static void drop_link(struct rt_sql_lane *lane)
         lane->c->driver->drop(l, on_closed);
 }
 
-/* The other lanes must not stay with a server that is not the one any more. */
+/* The other lanes must not stay with a server that is no longer the right one. */
 static void next_end(struct rt_sql_lane *lane, bool steady)
 {
     struct rt_sql_conn *c = lane->c;
@@ -139,7 +139,7 @@ void rt_sql_lane_abandon(struct rt_sql_lane *lane)
     rt_ledger_lost(&lane->c->ledger, lane, "nobody waits for it any more");
 }
 
-/* Whatever waits is told: it would not be otherwise if it waited longer. It is dialed again when somebody asks. */
+/* Whatever waits is told, because waiting longer would change nothing. The lane dials again when somebody asks. */
 static void refuse(struct rt_sql_lane *lane, int err, const char *why)
 {
     char text[sizeof(lane->c->trouble)];
@@ -230,9 +230,10 @@ static void ready(struct rt_sql_lane *lane)
 
 /* ---- A server whose clock is behind
  *
- * Fences are numbered by the server's clock, so that what a server does not know of (a replica that was promoted lacks the
- * last grants) is below what it numbers next; unless its clock is behind. Then it is waited for: by who was told of the last
- * server's clock, and by whoever comes first to tables that were used on another server last, with its own clock. */
+ * Fences are numbered by the server's clock, so that what a server does not know of (a promoted replica lacks the
+ * last grants) is below what it numbers next, unless its clock is behind. Then it is waited for: by clients that
+ * were told the last server's clock, and by whoever comes first, with its own clock, to tables that were last used
+ * on another server. */
 
 /* False: it is too far behind to be waited for. */
 static bool raise_floor(struct rt_sql_lane *lane, int64_t us)
@@ -250,7 +251,8 @@ static bool raise_floor(struct rt_sql_lane *lane, int64_t us)
     return false;
 }
 
-/* What the last server's clock would say now, and the last that we were told; this flight left before it was answered. */
+/* The floor is what the last server's clock would have said when this flight left, before it was answered, or the
+ * last number that we were told. */
 static void moved(struct rt_sql_lane *lane)
 {
     struct rt_sql_conn *c = lane->c;
@@ -277,7 +279,7 @@ static bool must_calm(struct rt_sql_lane *lane)
     return true;
 }
 
-/* 0, or why this is not a server to stay with: then it was let go. */
+/* False: this is not a server to stay with, and it was let go. */
 static bool take_facts(struct rt_sql_lane *lane)
 {
     struct rt_sql_conn *c = lane->c;
@@ -326,8 +328,8 @@ static void settled(struct rt_sql_lane *lane)
         ready(lane);
 }
 
-/* AT: where the tables were used last, and the floor that whoever came first waited for there: so those who have little time
- * wait together. "": nobody has used them. */
+/* AT: where the tables were used last, and the floor that the first client waited for there, so that clients with
+ * little time wait together. "": nobody has used them. */
 static void settle(struct rt_sql_lane *lane, const char *at)
 {
     struct rt_sql_conn *c = lane->c;
@@ -367,6 +369,12 @@ static void take_layout(struct rt_sql_lane *lane)
     }
     if (row != NULL && strtol(rt_sql_str(row, 0), NULL, 10) == LAYOUT_MAJOR) {
         settle(lane, rt_sql_str(row, 1));
+        return;
+    }
+    if (row == NULL &&
+        lane->greeting ==
+            GREET_LAYOUT) { /* another is just making it: MariaDB's DDL is no transaction */
+        greet(lane, GREET_MAKE);
         return;
     }
     if (row == NULL)
@@ -411,7 +419,7 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 {
     lane->flying = false;
     set_timer(lane, RT_NEVER);
-    if (lane->book.failed) { /* what the server said of itself was not heard whole */
+    if (lane->book.failed) { /* what the server said of itself was not heard in full */
         rt_sql_lane_cut(lane, "out of memory");
         return;
     }
@@ -419,7 +427,7 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
         if (take_facts(lane)) /* they came before */
             greet(lane, GREET_MAKE);
     } else if (lane->greeting == GREET_HERE && (end == RT_SQL_LANDED || end == RT_SQL_DENIED)) {
-        settled(lane); /* without that right the next one compares clocks, too */
+        settled(lane); /* without that right the next one compares clocks too */
     } else if (end != RT_SQL_LANDED) {
         greet_failed(lane, end, why);
     } else if (lane->greeting == GREET_FACTS) {
@@ -460,7 +468,7 @@ void rt_sql_lane_leave(struct rt_sql_lane *lane, struct rt_sql_ask *a)
             lane->load[i] = NULL;
 }
 
-/* Every flight locks lines in the order of their names: so none waits for another in a circle. */
+/* Every flight locks lines in the order of their names, so flights never wait for each other in a circle. */
 static int by_name(const void *x, const void *y)
 {
     const struct rt_sql_ask *a = *(struct rt_sql_ask *const *)x,
@@ -484,7 +492,7 @@ static void say_listen(struct rt_sql_lane *lane)
         rt_sql_say(&lane->book, RT_SQL_LISTEN, rt_sql_number(lane->c->ear));
 }
 
-/* All have ended meanwhile, or have nothing to say any more (a bell that is gone): those end from the next turn. */
+/* All have ended meanwhile, or have nothing left to say (a bell that is gone): the latter end from the next turn. */
 static void stay(struct rt_sql_lane *lane)
 {
     for (size_t i = 0; i < lane->loaded; i++)
@@ -516,7 +524,7 @@ static void depart(struct rt_defer *d)
         stay(lane);
 }
 
-/* Tells all aboard by EACH, then lets the next board. */
+/* Calls EACH for all aboard, then lets the next board. */
 static void unload(struct rt_sql_lane *lane, void (*each)(struct rt_sql_ask *a, void *arg),
                    void *arg)
 {
@@ -619,7 +627,7 @@ static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *wh
         lane->listens = lane->listens || lane->will_listen;
         unload(lane, hear, &lane->book);
         if (rt_ledger_find(&c->ledger, is_refused, NULL) == NULL)
-            c->trouble[0] = '\0'; /* else a disk is full still, although a heartbeat found room */
+            c->trouble[0] = '\0'; /* else a disk is still full, although a heartbeat found room */
     }
     rt_sql_told(c);
     rt_ledger_flush(&c->ledger);

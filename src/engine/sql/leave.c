@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE, CHANGE and BREAK: what takes a ticket out of its line, or changes it where it stands. */
+/* LEAVE, CHANGE and BREAK: they take a ticket out of its line, or change it where it stands. */
 #include "engine/sql/sql.h"
 
 #include "base/bug.h"
@@ -76,7 +76,7 @@ void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
     struct rt_sql_ask *a = rt_sql_ask_new(c, &leave_plan, op, op->leave.name, NULL);
     if (a == NULL)
         return;
-    a->tag = t != NULL && t->waited; /* it stands as a row, and whatever is behind it too */
+    a->tag = t != NULL && t->waited; /* it stands as a row, and so does whatever is behind it */
     a->stage = a->tag != 0             ? (t->waits || t->shares ? WHOLE : PASS)
                : op->leave.number != 0 ? SHORT
                                        : WHOLE;

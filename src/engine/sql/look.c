@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INSPECT, LIST and CHECK: they look, and tell what they saw when all of it is there. */
+/* INSPECT, LIST and CHECK: they look, and tell what they saw once it is complete. */
 #include "engine/sql/sql.h"
 
 #include "engine/kit/check.h"

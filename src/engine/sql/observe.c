@@ -4,7 +4,7 @@
  *   LISTEN_LINE, WATCH, FRONT ──▶ told ──▶ FRONT once more: what was committed between the look and the end of its
  *   own flight was not heard
  *   look again: when the line tells, when something in it ends by time, after every link, and every third of the ttl, which
- *   also keeps the line telling. Where the server pushes nothing: every RT_SQL_POLL_MS. */
+ *   also keeps the line notifying. Where the server pushes nothing: every RT_SQL_POLL_MS. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -71,7 +71,7 @@ static void read_front(struct rt_view_state *s, const struct rt_sql_row *row)
     rt_view_label(s, rt_sql_str(row, 6), strlen(rt_sql_str(row, 6)));
 }
 
-/* When W is looked at next; LEFT_US: something of the line ends then. */
+/* Plans the next look of W; LEFT_US: something in the line ends then. */
 static void plan_look(struct watch *w, int64_t left_us)
 {
     struct rt_conn *base = &w->c->base;
@@ -132,7 +132,7 @@ static void look_failed(struct rt_sql_ask *a, int err)
     struct watch *w = a->about;
     if (!rt_view_end(&w->base))
         return;
-    plan_look(w, 0); /* what it was asked for is not known still: soon again */
+    plan_look(w, 0); /* what it was asked for is still unknown: soon again */
     over(a, err);
     follow(a->c);
 }
@@ -147,7 +147,7 @@ static void look(struct watch *w)
         return;
     struct rt_sql_ask *a = rt_sql_ask_new(w->c, &look_plan, NULL, w->base.name, w);
     if (a == NULL) {
-        (void)rt_view_end(&w->base); /* the next one is due as ever */
+        (void)rt_view_end(&w->base); /* the next one is due as usual */
         return;
     }
     if (w->op != NULL)
@@ -171,17 +171,31 @@ static void unlisten_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     rt_sql_say(b, RT_SQL_UNLISTEN_LINE, rt_sql_text(a->name));
 }
 
+/* Whoever began to observe it meanwhile listens again. */
+static void listen_anew(struct rt_sql_ask *a)
+{
+    for (struct rt_view *v = a->c->views; (v = rt_view_of(v, a->name)) != NULL; v = v->next)
+        watch_of(v)->links = 0;
+    rt_sql_observe_look(a->c, a->name);
+}
+
 static bool unlisten_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
-    for (struct rt_view *v = a->c->views; (v = rt_view_of(v, a->name)) != NULL; v = v->next)
-        watch_of(v)->links = 0; /* it began meanwhile */
-    rt_sql_observe_look(a->c, a->name);
+    listen_anew(a);
     return true;
 }
 
+/* Out of time: the server may have done it. */
+static void unlisten_failed(struct rt_sql_ask *a, int err)
+{
+    (void)err;
+    if (!a->c->closing)
+        listen_anew(a);
+}
+
 static const struct rt_sql_plan unlisten_plan = {
-    .reads = true, .say = unlisten_say, .heard = unlisten_heard};
+    .reads = true, .say = unlisten_say, .heard = unlisten_heard, .failed = unlisten_failed};
 
 static void last_one_unlistens(struct rt_sql_conn *c, const char *name)
 {

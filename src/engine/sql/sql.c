@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engines on SQL databases: their tables of functions, the beginning and the end, what they can promise. */
+/* The engines on SQL databases: their tables of functions, opening and closing, what they can promise. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -98,7 +98,7 @@ const char *rt_sql_trouble(const struct rt_conn *conn)
 
 /* ---- Opening and closing -------------------------------------------------------------------------------------------- */
 
-/* What is no ASCII may be no UTF-8 either, and a database refuses that: labels are for people. */
+/* What is not ASCII may not be UTF-8 either, and a database refuses that: labels are for people. */
 static void take_label(struct rt_sql_conn *c)
 {
     snprintf(c->label, sizeof(c->label), "%s", c->base.label != NULL ? c->base.label : "");

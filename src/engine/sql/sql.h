@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock engine on SQL databases: what its files share. driver.h is the way to the server, and says what it keeps.
+/* The lock engine on SQL databases: what its files share. driver.h is the way to the server, and says what
+ * the server keeps.
  *
- *   sql.c      the engines postgres: and mysql:, submit and cancel, the beginning and the end
+ *   sql.c      the engines postgres: and mysql:, submit and cancel, opening and closing
  *   ask.c      what is under way: an op, or a look of our own; waits, boards a flight, is answered
  *   lane.c     a connection and its flights: dialed, greeted, loaded, landed
  *   book.c     what a flight says and hears
  *   join.c leave.c beat.c look.c    the ops
  *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
- *   hear.c     what the server pushes: listened to, and told in its place
+ *   hear.c     what the server pushes: listened to, and told in its proper order
  *   bell.c     how they are woken where the server pushes nothing
  *   observe.c  OBSERVE
  *
- * An op is one flight, or two where the first finds that the short way does not do. (LEAVE: who has waited begins with PASS.
- * Three where PASS does not do either: the line is watched, or the next one shares, or is dead.)
+ * An op is one flight, or two where the first finds that the short way will not do. (LEAVE: a ticket that has waited
+ * begins with PASS. Three where PASS will not do either: the line is watched, or the next one shares, or is dead.)
  *
  *   JOIN ── plain ──▶ TAKE ── a number ──▶ granted                 LEAVE ──▶ GIVE ── it was so ──▶ left
  *     │                 └── not so ──┐                                        └── not so ──▶ PASS ──▶ handed to the next
  *     └── anything else ─────────────┴──▶ LOCK ... JOIN ... ANSWER                            └── not so ──▶ LOCK ... LEAVE ...
  *
  * What if the answer is lost: nothing is known of a flight until it has landed. Ops that change something end with
- * ROTA_UNKNOWN; asked again, the line's lock makes them wait for whatever of the old connection still runs, and they
- * find by (session, nonce) what that did. A JOIN that arrives later than its LEAVE is looked for by BEAT (doubts). */
+ * ROTA_UNKNOWN; asked again, the line's lock makes them wait for whatever still runs on the old connection, and they
+ * find by (session, nonce) what that did. BEAT looks for a JOIN that arrives later than its LEAVE (doubts). */
 #ifndef RT_SQL_H
 #define RT_SQL_H
 
@@ -66,7 +67,7 @@ void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
                      sizeof((const struct rt_sql_cell[]){__VA_ARGS__}) /        \
                          sizeof(struct rt_sql_cell))
 
-/* The same of a dialect's own statement. */
+/* The same for a dialect's own statement. */
 void rt_sql_say_own_cells(struct rt_sql_book *b, const struct rt_sql_saying *saying,
                           const struct rt_sql_cell *args, size_t count);
 #define rt_sql_say_own(book, saying, ...)                                             \
@@ -90,57 +91,57 @@ static inline bool rt_sql_null(const struct rt_sql_row *row, size_t i)
 {
     return i >= row->count || row->cells[i].null;
 }
-/* The cell as a text with an end, as long as the book; null: "". */
+/* The cell as a NUL-terminated text that lives as long as the book; null: "". */
 const char *rt_sql_str(const struct rt_sql_row *row, size_t i);
 
 /* ---- ask.c: what is under way --------------------------------------------------------------------------------- */
 
 struct rt_sql_plan {
-    bool alone; /* flies while nothing else does: what is heard is true of all that was answered */
+    bool alone; /* flies while nothing else does: what it hears is true of all that was answered */
     bool reads;
     /* Says its steps, as its stage wants it. */
     void (*say)(struct rt_sql_ask *a, struct rt_sql_book *b);
     /* It has landed: ends the op. False: it flies once more, in another stage. */
     bool (*heard)(struct rt_sql_ask *a, const struct rt_sql_book *b);
-    /* It ends without an answer, its op with it: ERR, errmsg is set. May be NULL. */
+    /* It ends without an answer, and its op with it: ERR, errmsg is set. May be NULL. */
     void (*failed)(struct rt_sql_ask *a, int err);
-    /* It was refused, and nothing is done. True: it flies once more, in another stage. May be NULL */
+    /* It was refused, and nothing was done. True: it flies once more, in another stage. May be NULL. */
     bool (*refused)(struct rt_sql_ask *a);
     void (*freed)(struct rt_sql_ask *a); /* its last word. May be NULL */
 };
 
 struct rt_sql_ask {
-    struct rt_entry entry; /* first; `op` NULL: of our own, or it has ended */
+    struct rt_entry entry; /* first; `op` NULL: our own, or it has ended */
     struct rt_sql_conn *c;
     const struct rt_sql_plan *plan;
     const char *name;       /* of its line, as long as the ask; NULL: of none, or of several */
     struct rt_sql_lane *on; /* it waits there for a bell; NULL: it flies on the lane of its name */
-    int64_t slow;           /* so long the server may take for it, in ns, beyond the usual */
+    int64_t slow;           /* how much longer than usual the server may take for it, in ns */
     void *about;            /* the plan's */
     uint64_t tag;           /* ... and this */
     size_t first, steps;    /* in the book */
     uint32_t stage;         /* 0 at first */
-    bool ears;              /* pushes must be heard from this flight's end on */
+    bool ears;              /* from this flight's end on, pushes must be heard */
     bool single;            /* a flight with others was refused: it flies by itself */
 };
 
-/* Begins an ask; NAME is copied for asks of our own, and an op's is its own. NULL: no memory, OP has ended. */
+/* Begins an ask; NAME is copied for asks of our own; an op has its own. NULL: no memory, OP has ended. */
 struct rt_sql_ask *rt_sql_ask(struct rt_sql_conn *c, const struct rt_sql_plan *plan,
                               struct rt_op *op, const char *name, void *about);
-/* The same in two steps, for whoever has to fill in more. */
+/* The same in two steps, for callers that fill in more. */
 struct rt_sql_ask *rt_sql_ask_new(struct rt_sql_conn *c, const struct rt_sql_plan *plan,
                                   struct rt_op *op, const char *name, void *about);
 void rt_sql_ask_go(struct rt_sql_ask *a);
-/* Its flight has landed; or it is refused for good, with nothing done. */
+/* Its flight has landed; or it is refused for good, and nothing was done. */
 void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b);
 void rt_sql_ask_refused(struct rt_sql_ask *a, int err, const char *why);
 
-/* Ends A's op, if it has one still. */
+/* Ends A's op, if it still has one. */
 void rt_sql_done(struct rt_sql_ask *a, int err);
-/* The Nth row that A's steps of KIND were answered, or NULL; how many rows they changed. */
+/* The Nth row in the answers to A's steps of KIND, or NULL; how many rows those steps changed. */
 const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                     enum rt_sql_step_kind kind, size_t n);
-/* The row after AFTER (NULL: the first) that A's Kth step was answered, or NULL; how many rows that changed. */
+/* The row after AFTER (NULL: the first) in the answer to A's Kth step, or NULL; how many rows that step changed. */
 const struct rt_sql_row *rt_sql_row_of(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                        size_t k, const struct rt_sql_row *after);
 uint64_t rt_sql_changed_by(const struct rt_sql_ask *a, const struct rt_sql_book *b, size_t k);
@@ -152,7 +153,7 @@ bool rt_sql_said(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                  enum rt_sql_step_kind kind);
 uint64_t rt_sql_changed(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                         enum rt_sql_step_kind kind);
-/* "That is no answer of ours": what was asked may have been done. */
+/* "That does not answer us": what was asked may have been done. */
 int rt_sql_odd(struct rt_sql_conn *c);
 
 void rt_sql_ask_init(struct rt_sql_conn *c);
@@ -186,9 +187,9 @@ struct rt_sql_lane {
     bool single;               /* the one aboard wants no company */
     bool listens;              /* our ear is heard */
     bool will_listen;
-    bool failed;       /* it did not leave: no memory */
+    bool failed;       /* it could not leave: no memory */
     uint32_t refusals; /* in a row */
-    char said[256];    /* its last trouble that was told; "": none since it was well */
+    char said[256];    /* the last trouble it told; "": none since it was well */
     int64_t server;    /* its end of this connection, as the server names it */
     int64_t ready_at;
     struct rt_sql_book book;
@@ -197,10 +198,10 @@ struct rt_sql_lane {
 const char *rt_sql_lane_at(const struct rt_sql_conn *c); /* whom we ask: "host:port" */
 void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
 void rt_sql_lane_close(struct rt_sql_lane *lane);
-/* What flies on LANE, which waits for bells, ends without a word: nobody wants it any more. */
+/* LANE waits for bells, and nobody wants its flight any more: the flight ends without a word. */
 void rt_sql_lane_abandon(struct rt_sql_lane *lane);
 void rt_sql_lane_soon(
-    struct rt_sql_lane *lane); /* dials from the first turn: there may be none (ddl) */
+    struct rt_sql_lane *lane); /* dials from the first turn, which may never come (ddl) */
 void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);
 /* Boards A: 0, or ROTA_UNREACHABLE: not now. */
@@ -211,7 +212,7 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why); /* the link is 
 /* ---- wait.c: tickets of ours that wait, or want to hear -------------------------------------------------------- */
 
 #define RT_SQL_BUCKETS 256
-#define RT_SQL_POLL_MS 20 /* where nothing is told, and no bell rings, all are looked at so often */
+#define RT_SQL_POLL_MS 20 /* where nothing is told and no bell rings, how often all are looked at */
 
 struct rt_sql_ticket { /* in a bucket of the table */
     struct rt_sql_ticket *next, **link;
@@ -221,7 +222,7 @@ struct rt_sql_ticket { /* in a bucket of the table */
     uint64_t bell;          /* of the one ahead; 0: none */
     struct rt_sql_ask *ask; /* a look under way, or a wait for the bell; or NULL */
     bool shares;            /* others may be granted with it: they wait for its bell */
-    bool permits;           /* any who holds some may let it in */
+    bool permits;           /* any holder of some may let it in */
     bool spins;             /* the bell rings for nothing */
     bool waits;             /* else it is granted */
     bool waited;            /* it stands as a row, and most likely others behind it */
@@ -238,32 +239,33 @@ void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, 
 struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, uint64_t number);
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name,
                       uint64_t number); /* it is out of its line */
-/* All of the session (0: all) are forgotten. */
+/* Forgets all tickets of the session (0: of all sessions). */
 void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session);
-/* It is granted; told, unless it was. */
+/* It is granted, and told unless that was done before. */
 void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t);
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t);
-/* Purges and settles the line: somebody who is dead stands there. */
+/* Purges and settles the line: a dead ticket stands there. */
 void rt_sql_tend(struct rt_sql_conn *c, const char *name);
-/* The steps that come first and last wherever a line is changed under its lock. */
+/* The steps that come first and last whenever a line is changed under its lock. */
 void rt_sql_say_unfold(struct rt_sql_book *b, const char *name); /* LOCK too */
 void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
 void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
 
 void rt_sql_wait_look_all(struct rt_sql_conn *c); /* now */
-/* An event of a ticket, to the user. */
+/* Tells the user an event of a ticket. */
 void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
                  const char *name);
 
 /* ---- hear.c ------------------------------------------------------------------------------------------------------ */
 
-/* The lane that hears is ready again: what was pushed meanwhile is looked for. */
+/* The lane that hears is ready again: looks for what was pushed meanwhile. */
 void rt_sql_hear_linked(struct rt_sql_conn *c);
-/* The session was renewed: what should listen and does not (its time was over before a server in trouble took it), is asked again. */
+/* The session was renewed: what should listen and does not (its time ran out before a server in trouble took it) is
+ * asked again. */
 void rt_sql_hear_renewed(struct rt_sql_conn *c);
 void rt_sql_unlisten(struct rt_sql_conn *c);
-/* Something was pushed; LATER: answers are on their way that come first, then rt_sql_told is called. */
+/* Something was pushed; LATER: answers on their way come first, then rt_sql_told is called. */
 void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text);
 void rt_sql_told(struct rt_sql_conn *c);
 void rt_sql_hear_init(struct rt_sql_conn *c);
@@ -271,24 +273,24 @@ void rt_sql_hear_fini(struct rt_sql_conn *c);
 
 /* ---- bell.c ------------------------------------------------------------------------------------------------------ */
 
-/* What a ticket in NAME is to be woken by, or wakes others by; says what makes it so, before the ticket, in a flight of LANE.
- * 0: nothing. */
+/* The bell by which a ticket in NAME is woken, or wakes others; says what is needed for it in BOOK, ahead of the
+ * ticket, in a flight of LANE. 0: none. */
 uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
                           const struct rt_sql_lane *lane, const char *name);
-/* Rings it with a flight of the line's own lane, if that holds it. When it has landed rt_sql_bell_rung is due: it rings
- * where another lane does ... */
+/* Rings it with a flight of the line's own lane, if that lane holds it. When the flight has landed, rt_sql_bell_rung is
+ * due; it rings a bell that another lane holds ... */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
 void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name);
-/* ... with a flight of its own; nothing happens if there is none. */
+/* ... with a flight of its own; does nothing if there is no bell. */
 void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name);
-/* LANE has no connection any more: what it held has rung. NULL: all are forgotten. */
+/* LANE has lost its connection: what it held has rung. NULL: all are forgotten. */
 void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 
 /* ---- observe.c ------------------------------------------------------------------------------------------------- */
 
 void rt_sql_begin_observe(struct rt_sql_conn *c, struct rt_op *op);
 bool rt_sql_observe_cancel(struct rt_sql_conn *c, struct rt_op *op); /* whether OP was one */
-/* Something of the line (NULL: of any, on a new connection) may be another: it is looked at. */
+/* Something in the line (NULL: in any, on a new connection) may have changed: looks at it. */
 void rt_sql_observe_look(struct rt_sql_conn *c, const char *name);
 void rt_sql_observe_init(struct rt_sql_conn *c);
 void rt_sql_observe_fini(struct rt_sql_conn *c);
@@ -302,12 +304,12 @@ void rt_sql_begin_break(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_look(struct rt_sql_conn *c, struct rt_op *op); /* INSPECT, LIST, CHECK */
 
-/* beat.c: the server is another one than before: what it has of our session is looked at before anything else is asked, for it
- * may know less, and give numbers again that we know. */
+/* beat.c: the server is not the same as before: what it has of our session is looked at before anything else is asked,
+ * because it may know less, and give numbers again that we know. */
 void rt_sql_elsewhere(struct rt_sql_conn *c);
-/* After a cut: until when the session lives is asked for, for TAKE, before anything else. */
+/* After a cut: asks until when the session lives, for TAKE, before anything else. */
 void rt_sql_learn(struct rt_sql_conn *c);
-/* A JOIN of NAME that nobody waits for may arrive yet. */
+/* A JOIN of NAME that nobody waits for may still arrive. */
 void rt_sql_doubt(struct rt_sql_conn *c, const char *name);
 void rt_sql_forget_doubts(struct rt_sql_conn *c);
 bool rt_sql_parting(struct rt_conn *conn);
@@ -325,11 +327,12 @@ struct rt_sql_facts {
 
 struct rt_sql_doubt; /* beat.c */
 
-/* A dialect on these lanes and asks: what it says where the line says LAYOUT and MAKE. Its ops are plans of its own. */
+/* A dialect that uses these lanes and asks: what it says where the line says LAYOUT and MAKE. Its ops are
+ * its own plans. */
 struct rt_sql_rider {
-    /* Looks at its tables: ABSENT, they or their columns are not there. */
+    /* Looks at its tables. ABSENT: they or their columns are not there. */
     void (*say_layout)(struct rt_sql_conn *c, struct rt_sql_book *b);
-    /* The answer. False: they are not to be worked with, and WHY says so in one line. */
+    /* Takes the answer. False: the tables must not be used, and WHY says why in one line. */
     bool (*take_layout)(struct rt_sql_conn *c, const struct rt_sql_book *b, char *why, size_t size);
     void (*say_make)(struct rt_sql_conn *c, struct rt_sql_book *b);
     /* The first lane is ready, for the first time or again. */
@@ -351,30 +354,30 @@ struct rt_sql_conn {
     size_t alones; /* asks under way that fly alone */
     uint64_t jitter;
     uint64_t highest; /* number that we were told */
-    int64_t floor;    /* of the server's clock: nothing is asked before, or fences could go back */
+    int64_t floor;    /* of the server's clock: nothing is asked earlier, or fences could go back */
     uint64_t session, ear;
-    int64_t expires;          /* of the session, as the server has said; 0: it may be another one */
-    uint64_t cuts, beat_cuts; /* how often that was so; when a BEAT left */
+    int64_t expires;          /* of the session, as the server said; 0: the server may be another */
+    uint64_t cuts, beat_cuts; /* how often that happened; at the last BEAT */
     struct rt_sql_ticket *tickets[RT_SQL_BUCKETS];
     size_t ticket_count;
     struct rt_timer_call wait_timer, view_timer;
     struct rt_view *views;
     struct rt_sql_doubt *doubts;
-    int64_t doubt_all_until;   /* there was no memory for one: until then all is looked at */
+    int64_t doubt_all_until;   /* no memory for one: until then everything is looked at */
     struct rt_sql_bell *bells; /* that we hold, the latest first */
     size_t bell_count;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
     bool closing;
-    bool elsewhere;     /* the server is another one: what it has of ours is looked at, all of it */
-    size_t look_from;   /* of what is believed in: where the next BEAT looks on */
-    int64_t hear_until; /* what is heard is heard until then at least */
+    bool elsewhere;     /* the server is another one: all that it has of ours is looked at */
+    size_t look_from;   /* in what is believed: where the next BEAT goes on */
+    int64_t hear_until; /* listening goes on until then at least */
     int64_t tidy_at;
     uint32_t beats;
-    char label[RT_LABEL_MAX + 1]; /* base.label, as the server may take it: UTF-8 */
-    uint64_t links;               /* counts the times that the first lane was ready */
+    char label[RT_LABEL_MAX + 1]; /* base.label, as the server accepts it: UTF-8 */
+    uint64_t links;               /* how often the first lane became ready */
     enum { RT_SQL_STAYS, RT_SQL_PARTS, RT_SQL_PARTED } parting;
     atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
-    char trouble[256];  /* why nothing flies; "": it does */
+    char trouble[256];  /* why nothing flies; "": flights leave */
 };
 
 static inline struct rt_sql_conn *rt_sql_of(struct rt_conn *conn)
@@ -382,7 +385,7 @@ static inline struct rt_sql_conn *rt_sql_of(struct rt_conn *conn)
     return (struct rt_sql_conn *)(void *)conn;
 }
 
-/* What an engine on a driver is made of; its OPENS calls rt_sql_open. Where the URL names another dialect than the line,
+/* What an engine on a driver is made of; its OPENS calls rt_sql_open. If the URL names a dialect other than the line,
  * CONN becomes another engine there (dialect/table.h). */
 int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_sql_driver *driver);
 /* The lanes and asks of CONN, for RIDER (NULL: the line), which outlives them. */
@@ -403,10 +406,10 @@ const char *rt_sql_ddl(const struct rt_conn *conn);
         .trouble = rt_sql_trouble, .forked = rt_sql_forked, .ddl = rt_sql_ddl,                   \
     }
 
-/* The lane is ready, was lost, or is refused for good: for the whole connection where it is the first. */
+/* The lane is ready, was lost, or is refused for good: if it is the first, this holds for the whole connection. */
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
-/* What the server has of our session may be another thing than what it has said. */
+/* What the server has of our session may differ from what it has said. */
 void rt_sql_uncertain(struct rt_sql_conn *c);
 
 #define rt_sql_fail(c, ...) rt_words_fail(&(c)->base, __VA_ARGS__)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets of ours that wait, or hold and want to hear who waits behind them.
+/* Tickets of ours that wait, or that hold and want to hear when somebody waits behind them.
  *
  *   joined ──▶ waits ── pushed, or looked for ──▶ granted ── armed ──▶ kept, for WANTED
  *                │ what is ahead may have ended by time ──▶ look ── dead ──▶ tend the line, look again
  *
  * Where the server pushes, a look is due only when what is ahead may have died, and after a new connection; where it
- * does not, all are looked at every RT_SQL_POLL_MS, in one flight. Whoever has nothing to hear stops listening after a while: in
- * PostgreSQL a NOTIFY wakes every connection that listens to anything. */
+ * does not, all are looked at every RT_SQL_POLL_MS, in one flight. A client with nothing to hear stops listening after
+ * a while: in PostgreSQL a NOTIFY wakes every connection that listens to anything. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define GRACE_MS 10  /* after the end of what is ahead: its renewal may be on its way */
-#define HEAR_MS 2000 /* listens so long after there is nothing to hear */
+#define HEAR_MS 2000 /* how long we listen on when there is nothing to hear */
 
 static int64_t now_of(const struct rt_sql_conn *c)
 {
@@ -44,7 +44,7 @@ void rt_sql_say_settle(struct rt_sql_book *b, const char *name)
 
 /* ---- Time ------------------------------------------------------------------------------------------------------ */
 
-/* The timer fires at AT or before; then it is reckoned anew. */
+/* The timer fires at AT or before; then it is computed anew. */
 static void note(struct rt_sql_conn *c, int64_t at)
 {
     struct rt_timer *t = &c->wait_timer.timer;
@@ -63,7 +63,7 @@ static void look_at(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t at)
     note(c, at);
 }
 
-/* Whether a link to wait on may be had. */
+/* Whether there may be a link to wait on. */
 static bool has_link(const struct rt_sql_conn *c)
 {
     for (const struct rt_sql_lane *lane = &c->lanes[RT_SQL_LANES];
@@ -73,7 +73,7 @@ static bool has_link(const struct rt_sql_conn *c)
     return false;
 }
 
-/* LEFT_US: so long what it waits for may take to end by time; -1: it does not. */
+/* LEFT_US: how long until what it waits for may end by time; -1: it does not. */
 static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
 {
     int64_t now = now_of(c), at = RT_NEVER;
@@ -91,7 +91,7 @@ static size_t bucket_of(const char *name, uint64_t number)
     return (rt_hash(name, strlen(name)) ^ number) % RT_SQL_BUCKETS;
 }
 
-/* The one after T (NULL: the first), or NULL. T may be dropped meanwhile if the next was asked for before. */
+/* The one after T (NULL: the first), or NULL. T may be dropped if the next was fetched before. */
 static struct rt_sql_ticket *next_of(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
 {
     struct rt_sql_ticket *next = t != NULL ? t->next : NULL;
@@ -117,7 +117,7 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     }
     if (t->ask != NULL && t->ask->on != NULL) {
         t->ask->on->waiter = NULL; /* nobody waits there any more, but the server does not know */
-        if (!t->ask->entry.flying) /* or is never told */
+        if (!t->ask->entry.flying) /* or will never be told */
             rt_ledger_abandon(&c->ledger, &t->ask->entry, ROTA_CANCELED);
     }
     RT_LIST_OUT(t);
@@ -140,7 +140,7 @@ static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64
     size_t size = strlen(name) + 1;
     t = rt_alloc(sizeof(*t) + size);
     if (t == NULL)
-        return NULL; /* BEAT tells what is not told otherwise */
+        return NULL; /* BEAT tells what nothing else tells */
     t->session = session;
     t->number = number;
     t->look_at = RT_NEVER;
@@ -203,7 +203,7 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     if (t->shares) /* those behind it may hold too, and wait for it */
         rt_sql_bell_ring_now(c, t->name);
     look_in(c, t, -1);
-    if (t->armed) /* whoever waits behind it by now came before it held, and rang for nobody */
+    if (t->armed) /* those who wait behind it by now came before it held, and told nobody */
         look_at(c, t, now_of(c));
 }
 
@@ -259,7 +259,7 @@ static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                rt_sql_number(a->tag));
 }
 
-/* It waits still, behind what ROW says. */
+/* It still waits, behind what ROW says. */
 static void look_on(struct rt_sql_ask *a, struct rt_sql_ticket *t, const struct rt_sql_row *row)
 {
     uint64_t bell = (uint64_t)rt_sql_int(row, 2);

@@ -88,7 +88,7 @@ struct rt_zk_ask *rt_zk_read(struct rt_zk_conn *c, enum rt_zk_call call, const c
     return a;
 }
 
-/* Whoever has no user leaves its nodes to all; else they are its own, with all rights, and nobody else's. */
+/* Without a user, our nodes are open to all; with one, they are its own, with all rights, and nobody else's. */
 void rt_zk_put_create(const struct rt_zk_conn *c, struct rt_jute_out *o, const char *path,
                       struct rt_text data, uint32_t flags)
 {
@@ -284,12 +284,12 @@ static void answer(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
     rt_zk_forgo(c, a);
 }
 
-#define CUT 0   /* the connection is of no use any more */
+#define CUT 0   /* the connection is no longer of use */
 #define AGAIN 1 /* to be asked again */
 static const struct {
     int32_t said;
     int err;
-    const char *text; /* behind the server */
+    const char *text; /* follows the server */
 } sentences[] = {
     {-115, ROTA_AUTH, " does not take that user"},
     {-114, ROTA_AUTH, " does not take the rights of a node"},
@@ -315,7 +315,7 @@ static int refused(struct rt_zk_conn *c)
                       rt_zk_at(c), k->secure ? "zks" : "zk");
 }
 
-/* Not an answer: what to call it, with its words in errmsg. */
+/* Not an answer: which error it is, with the words in errmsg. */
 static int judge(struct rt_zk_conn *c, int32_t said)
 {
     if (said == -102)
@@ -375,7 +375,7 @@ void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
         return;
     }
     struct rt_zk_ask *a = oldest(c);
-    if (a != NULL && a->xid != xid) /* it was for one that has ended meanwhile */
+    if (a != NULL && a->xid != xid) /* it was for an ask that has ended meanwhile */
         a = NULL;
     if (a != NULL && !is_answer(a, reply.said) && judge(c, reply.said) == CUT) {
         rt_zk_cut(c, "%.180s: the session is not at home there any more", rt_zk_at(c));

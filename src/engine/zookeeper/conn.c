@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection, as ZooKeeper speaks: opened from its URL, messages cut out of the stream, touches. */
+/* What is ZooKeeper's own in a connection: opening it from a URL, cutting messages out of the stream, touches. */
 #include "engine/zookeeper/zk.h"
 
 #include "base/bug.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_MAX (64u << 20) /* of a server: a line of a million tickets */
+#define MESSAGE_MAX (64u << 20) /* from a server: a line of a million tickets */
 #define TICK_MOST_MS 2000
 
 static struct rt_zk_wire *of(struct rt_wire *w)
@@ -161,7 +161,7 @@ static void touch_answered(struct rt_zk *z, struct rt_zk_ask *a, int err, struct
         rt_zk_touched(c, a);
 }
 
-/* A sixth of the ttl apart; a server that is alone needs them only where nobody beats. */
+/* A sixth of the ttl apart; a standalone server needs them only when nobody beats. */
 static int64_t touch_every(const struct rt_zk_conn *c)
 {
     return c->ttl_ms * RT_MS / (c->lone ? 2 : 6);
@@ -190,7 +190,7 @@ static void look_after(struct rt_zk_conn *c, int64_t now)
     rt_link_timer(&c->link, now + (next < half ? next : half));
     if (c->wanted_until == 0 || now < c->wanted_until) {
         touch(c, now);
-    } else { /* else it, and all in it, lived on by our touches */
+    } else { /* else our touches would keep it, and all in it, alive */
         c->on->expired(c->rider);
         rt_zk_anew(c);
     }
@@ -210,7 +210,7 @@ static bool on_tick(struct rt_link *k, int64_t now)
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-/* Servers have 2 s unless told; and unless told otherwise their least session is two ticks. */
+/* A tick is 2 s by default; and by default the shortest session is two ticks. */
 static int take_tick(struct rt_zk_conn *c, const struct rt_url *url)
 {
     const char *text = rt_url_param(url, "tick_ms", NULL);
@@ -248,7 +248,7 @@ int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_
     if (rv != 0)
         return rv;
     c->ttl_ms = base->ttl_ms;
-    c->link.ring.now = c->link.jitter % c->link.ring.count; /* clients spread over the servers */
+    c->link.ring.now = c->link.jitter % c->link.ring.count; /* spreads clients over the servers */
     rv = take_tick(c, url);
     if (rv != 0)
         rt_zk_conn_close(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CHECK: what the servers can promise, and what stands in the way.
  *
- * Each server is asked `srvr`, `conf` and `mntr` by connections of their own, which servers answer as they allow (only the
- * first unless told); ours is asked who may touch the root. */
+ * Each server is asked `srvr`, `conf` and `mntr` over separate connections, and answers those that it allows (by
+ * default only the first); over ours we ask who may touch the root. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@ static const char *const words[] = {"srvr", "conf", "mntr"};
 #define WORDS (sizeof(words) / sizeof(words[0]))
 #define SAID_ROOM 8192
 
-struct probe {               /* a word to a server */
+struct probe {               /* a word sent to a server */
     struct rt_stream stream; /* first */
     struct check *of;        /* NULL: nobody waits for it */
     size_t which, size;
@@ -28,7 +28,7 @@ struct check {
     struct rt_work work; /* first */
     struct rt_zk *z;
     struct probe *probes[RT_URL_HOSTS_MAX * WORDS];
-    size_t count, open; /* of probes; the root is open to so many */
+    size_t count, open; /* of probes; how many the root is open to */
     int refusal;
     bool rootless;
 };
@@ -75,7 +75,7 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
     p->size += n;
 }
 
-/* They hang up behind their answer. */
+/* They hang up after their answer. */
 static void on_down(struct rt_stream *s, int err, const char *why)
 {
     struct probe *p = (struct probe *)(void *)s;
@@ -127,14 +127,14 @@ static void rights_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt
 
 /* ---- Verdicts --------------------------------------------------------------------------------- */
 
-/* Kept; or limited, and REMEDY helps. */
+/* The promise is kept; or limited, and REMEDY helps. */
 static void promise(const struct check *k, const char *what, bool kept, const char *setting,
                     const char *remedy)
 {
     say(k, what, kept ? "kept" : "limited", setting, kept ? "" : remedy);
 }
 
-/* The value behind NAME at the beginning of a line of what server I said to a word; false: it said none. */
+/* The value after NAME at the beginning of a line in what server I said to WORD; false: it said none. */
 static bool read_value(const struct check *k, size_t i, size_t word, const char *name, char out[64])
 {
     const char *at = "";

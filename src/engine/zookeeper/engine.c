@@ -18,10 +18,10 @@
 
 /* ---- Paths ------------------------------------------------------------------------------------ */
 
-/* "." and "..", which are names but no part of a path, are spelled as no other name is. */
+/* "." and "..", which are names but cannot be parts of a path, are spelled as no other name is. */
 static const char *const dots[][2] = {{".", "%2E"}, {"..", "%2E%2E"}};
 
-/* NAME, if it is FROM as dots[][FROM] has it, in the other way; else as it is. */
+/* NAME in the other spelling if it is one of dots[][FROM]; else as it is. */
 static const char *respelled(const char *name, int from)
 {
     for (size_t i = 0; i < 2; i++)
@@ -88,7 +88,7 @@ static bool is_path(const char *name)
     }
 }
 
-/* ?names=raw: what stands in a path as it is. */
+/* ?names=raw: whether it can stand in a path as it is. */
 int rt_zk_check_name(struct rt_zk *z, const char *name)
 {
     int rv = rt_check_name(&z->base, name);
@@ -170,7 +170,7 @@ struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *
     if (z->dialect->lone == NULL)
         return rt_zk_delete(&z->c, path, answer);
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, answer);
-    rt_zk_multi_delete(a, path); /* which is nobody else's: without it the other one stays too */
+    rt_zk_multi_delete(a, path); /* nobody else's: if it is not there, the other one stays too */
     rt_zk_multi_delete(a, rt_zk_node_path(z, name, z->dialect->lone));
     if (a != NULL)
         a->entry.again = true;
@@ -199,7 +199,7 @@ struct rt_text rt_zk_card_write(struct rt_zk *z, uint64_t owner, const char *val
 
 void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_card *card)
 {
-    char head[48], *at; /* the whole of what stands before the label */
+    char head[48], *at; /* all that stands before the label */
     size_t n = sizeof(CARD) - 1;
     *card = (struct rt_zk_card){.value = data, .foreign = !z->dialect->bare};
     if (data.size < n || memcmp(data.at, CARD, n) != 0)
@@ -328,7 +328,7 @@ void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t)
 {
     if (t->leaving)
         return;         /* its LEAVE says what became of it */
-    if (t->called != 0) /* only who heard of its grant knows its number */
+    if (t->called != 0) /* its number is known only once its grant was heard */
         rt_zk_tell(z, RT_GRANTED, t);
     rt_zk_tell(z, RT_TICKET_LOST, t);
     rt_zk_ticket_drop(z, t);

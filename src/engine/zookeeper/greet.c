@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The greeting: a session made or taken up, who we are, and whether the server is alone. Who we are is not said before
- * there is a session: servers with netty answer it at once, before the session that is still being agreed on.
+/* The greeting: a session made or resumed, who we are, and whether the server is standalone. Who we are is not
+ * said before there is a session: servers with netty answer that at once, ahead of the session that is still
+ * being agreed on.
  *
  *   ConnectRequest ──▶ session ── [addauth] getData(/zookeeper/config) ──▶ [yes] config ──▶ ready
  *                        └── over: `expired`, and dialed anew */
@@ -13,7 +14,8 @@
 #define XID_CONFIG 0 /* ours begin with 1 */
 #define AUTH_FAILED (-115)
 
-/* What is asked for, so that a user has TTL of it: a touch is secured so much later (zk.h), and touches are a sixth apart. */
+/* The timeout to ask for, so that a user can rely on TTL: a touch is secured that much later (zk.h), and touches are
+ * a sixth apart. */
 static uint32_t longer(const struct rt_zk_conn *c, uint32_t ttl)
 {
     return ttl + c->tick_ms / 2 + ttl / 3 + 100;
@@ -58,12 +60,12 @@ static void say_rest(struct rt_zk_conn *c)
     (void)rt_zk_say(c, &o);
 }
 
-/* What a user may have of N ms: what was asked for, if with it we may be behind by what D1 costs. */
+/* How much of N ms a user may rely on: what was asked for, if that leaves room for the delay that D1 costs. */
 static uint32_t usable(const struct rt_zk_conn *c, uint32_t n)
 {
     uint32_t asked = c->base->ttl_ms, most = n > c->tick_ms ? (n - c->tick_ms / 2) / 4 * 3 : 0;
     if (most > asked && n > longer(c, asked))
-        return most; /* more than was asked for: the server has a least */
+        return most; /* more than was asked for: the server has a minimum */
     return n < asked ? n : asked;
 }
 
@@ -105,7 +107,7 @@ static void read_auth(struct rt_zk_conn *c, int32_t said)
         rt_zk_wire(c)->authenticated = true;
 }
 
-/* Alone: there is a config, and nobody in it. Where it may not be read, it is taken for a follower. */
+/* Standalone: there is a config, and nobody in it. If it may not be read, the server is taken for a follower. */
 static void read_config(struct rt_zk_conn *c, int32_t said, struct rt_jute_in *in)
 {
     struct rt_text config = rt_jute_get_bytes(in);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting where one node stands for all (the dialect `simple`): whoever waits watches it, and when it goes, all run for it.
+/* Waiting where one node stands for all (the dialect `simple`): all waiters watch it, and when it goes, all run for it.
  *
  *   watch the one node ── it goes ──▶ create mine, with the one node ── made ──▶ granted, told
  *     ▲        └── it is not there ──────▶ ▲ │
  *     └────────────── somebody has it ◀────┼─┘
  *                       not there ◀── is mine there? ◀── the answer was lost; the next BEAT
  *
- * A set tries for all at once, and watches one of those that others have: it holds nothing while it waits. What holds are two
- * nodes made by one step: the one that excludes, and one named by session and nonce. Both are deleted by one step, so a delete
- * that is asked again, or comes late, takes nobody else's. */
+ * A set tries for all at once, and watches one of those that others have: it holds nothing while it waits. A hold is
+ * two nodes made in one step: the one that excludes, and one named by session and nonce. Both are deleted in one step,
+ * so a delete that is asked again, or comes late, takes nobody else's. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -16,13 +16,13 @@
 
 #include <assert.h>
 
-#define LINES_TRIES 4 /* at a line that cannot be made; then at the next BEAT */
+#define LINES_TRIES 4 /* to make a line; after that, with the next BEAT */
 
 struct rt_zk_herd {
     struct rt_zk_herd *next, **link;
     uint64_t serial; /* by which answers find it */
     struct rt_zk_watch watch;
-    bool asking; /* something was asked, and its answer says what comes next */
+    bool asking; /* something was asked; its answer says what comes next */
     uint32_t tries;
     size_t n, left, at;             /* at: whose node is watched */
     struct rt_zk_ticket *tickets[]; /* NULL: it has left */
@@ -69,7 +69,7 @@ void rt_zk_herd_won(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number)
     t->granted = true;
 }
 
-/* All of H: they leave it. */
+/* All of H have won: they leave it. */
 static void won(struct rt_zk *z, struct rt_zk_herd *h, uint64_t number)
 {
     size_t left = h->left;
@@ -87,7 +87,7 @@ static void won(struct rt_zk *z, struct rt_zk_herd *h, uint64_t number)
     }
 }
 
-/* The next at or behind I that has not left. */
+/* The next one at or after I that has not left. */
 static size_t member(const struct rt_zk_herd *h, size_t i)
 {
     assert(h->left > 0);

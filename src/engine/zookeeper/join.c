@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JOIN and JOIN_ALL: tickets made by one step, and their lines listed behind it, in one flight.
+/* JOIN and JOIN_ALL: tickets made in one step, and their lines listed right after it, in one flight.
  *
  *   create, list ──▶ stand ── all fit ──▶ [durable: heirs] ──▶ [at_least: keepers] ──▶ done, those not granted wait
  *     ▲   │            └── busy, of another kind ──▶ taken back ──▶ refused
@@ -7,9 +7,9 @@
  *     ├───┴── the answer was lost: the list, asked again, has (session, nonce): adopted; or not: again
  *     └── its number is beyond the last: taken back, and the line with it if it is empty
  *
- * A durable ticket stands as an ephemeral one until it is judged, so whoever dies before leaves nothing; then a node without
- * a session takes its place in one step, with its number. Who finds the same (session, nonce) of an earlier try, or of
- * another process, takes that one and its own back: a latch counts a party once. */
+ * A durable ticket stands as an ephemeral one until it is judged, so a client that dies before leaves nothing; then a
+ * node without a session takes its place in one step, with its number. A client that finds the same (session, nonce) of
+ * an earlier try, or of another process, keeps that one and takes its own back: a latch counts a party once. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -27,7 +27,7 @@ struct one {
     struct rt_zk_ticket *ticket;
     uint64_t number;            /* 0: not known */
     char node[RT_ZK_NODE_ROOM]; /* made by us; "": none was */
-    bool spare;                 /* it is: another stands for it */
+    bool spare;                 /* it is spare: another stands for it */
 };
 
 struct joining {
@@ -35,7 +35,7 @@ struct joining {
     size_t n;
     uint32_t tries, ways; /* ways: how often its lines were made */
     bool durable, attempt, lone;
-    bool lost; /* the answer of the last create: only the list knows */
+    bool lost; /* the answer to the last create: only the list knows */
     bool no_line;
     bool adopts; /* an earlier try, or somebody else, has made some of them */
     bool taken;  /* simple: somebody has one of the nodes */
@@ -79,7 +79,7 @@ static void one_over(struct rt_zk *z, struct joining *j,
         next(z, j);
 }
 
-/* An error after something was done is not definite any more, unless it is the session's end. */
+/* An error after something was done is no longer definite, unless it is the session's end. */
 static void note(struct rt_zk *z, struct joining *j, int err)
 {
     if (err != 0 && err != ROTA_LOST && is_any_made(j))
@@ -104,7 +104,7 @@ static void made(void *arg, size_t part, struct rt_text path)
 {
     struct joining *j = arg;
     size_t at = path.size;
-    if (j->lone) { /* of two nodes the second is the ticket */
+    if (j->lone) { /* the second of two nodes is the ticket */
         if (part % 2 == 0)
             return;
         part /= 2;
@@ -116,7 +116,7 @@ static void made(void *arg, size_t part, struct rt_text path)
                        (const char *)path.at + at);
 }
 
-/* What was made, and its number. Returns what the servers said. */
+/* Reads what was made, and its number. Returns what the servers said. */
 static int32_t read_created(struct rt_zk *z, struct joining *j, const struct rt_zk_ask *a,
                             struct rt_zk_reply *reply)
 {
@@ -190,13 +190,13 @@ static int send_create(struct rt_zk *z, struct joining *j)
             a = rt_zk_create(&z->c, RT_ZK_CREATE2, path, data, flags, created);
     }
     if (!j->durable)
-        a->session = j->ones[0].join->session; /* that stands in their names: none of another's */
+        a->session = j->ones[0].join->session; /* it is in their names: not sent in any other */
     j->lost = j->no_line = j->adopts = j->taken = false;
     int rv = rt_zk_work_send(z, &j->work, a, 0);
     return rv != 0 ? rv : send_looks(z, j, RT_ZK_LOOK_TIDY);
 }
 
-/* Something cannot be begun: what is under way is waited for. */
+/* If something could not be begun, waits for what is under way. */
 static void go(struct rt_zk *z, struct joining *j, int err)
 {
     note(z, j, err);
@@ -214,15 +214,15 @@ static void refused(struct rt_zk *z, struct joining *j)
 static void gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct joining *j = a->owner;
-    (void)reply; /* it is not there any more, by whomever */
+    (void)reply; /* it is gone, whoever did it */
     if (err != 0 && err != ROTA_LOST)
         err =
-            ROTA_UNKNOWN; /* what was made may stand, also if this has not left: its time was over */
+            ROTA_UNKNOWN; /* what was made may stand, even if this was not sent: its time was up */
     note(z, j, err);
     one_over(z, j, j->refusal == 0 ? decide : refused);
 }
 
-/* Who is in the way: its words. */
+/* Reads the words of whoever is in the way. */
 static void front_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct joining *j = a->owner;
@@ -236,8 +236,8 @@ static void front_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_
         rt_zk_end(z, &j->work, 0);
 }
 
-/* Deletes what was made and is not wanted, with REFUSAL all of it: whose words are in errmsg, or those of the ticket in the way of
- * the one at BUSY. */
+/* Deletes what was made and is not wanted; with a REFUSAL, all of it. The words of REFUSAL are in errmsg, or come from
+ * the ticket in the way of the one at BUSY. */
 static void take_back(struct rt_zk *z, struct joining *j, int refusal, size_t busy)
 {
     const char *path;
@@ -291,7 +291,7 @@ static void drop_tickets(struct rt_zk *z, struct joining *j)
             rt_zk_ticket_drop(z, j->ones[i].ticket);
 }
 
-/* Meanwhile the session may have ended, or a ticket was found to be gone. */
+/* Meanwhile the session may have ended, or a ticket may have been found gone. */
 static bool still_known(struct rt_zk *z, struct joining *j)
 {
     bool all = true;
@@ -315,7 +315,8 @@ static void kept(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_rep
     one_over(z, j, finish);
 }
 
-/* They are certain: into the table, and what is granted and has an at_least is kept before it is told. */
+/* The tickets are certain: puts them into the table; one that is granted and has an at_least gets its keeper before
+ * it is told. */
 static void settle(struct rt_zk *z, struct joining *j)
 {
     int rv = 0;
@@ -329,7 +330,7 @@ static void settle(struct rt_zk *z, struct joining *j)
         struct rt_zk_ticket *t = one->ticket;
         if (t == NULL)
             rv = ROTA_UNKNOWN;
-        else if (t->number >= RT_ZK_CALLED) /* it waited, and has it by an earlier try */
+        else if (t->number >= RT_ZK_CALLED) /* it waited, and got it by an earlier try */
             rt_zk_herd_won(z, t, one->number);
         else if (one->place->granted && t->at_least_ms > 0 && t->kept_until_ms == 0)
             rv = rt_zk_keep(z, t, j->work.op, kept, j, i, &j->work.pending);
@@ -356,7 +357,7 @@ static void inherited(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_z
     one_over(z, j, settle);
 }
 
-/* Nodes without a session take the places of those that have none yet. */
+/* Nodes without a session take the places of those that have no such heir yet. */
 static void make_heirs(struct rt_zk *z, struct joining *j)
 {
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, inherited);
@@ -385,7 +386,7 @@ static void make_heirs(struct rt_zk *z, struct joining *j)
 
 /* ---- Judged ----------------------------------------------------------------------------------- */
 
-/* What was made twice by one create, which no ZooKeeper does: nobody would ever take it out. */
+/* Drops what one create made twice, which no ZooKeeper does: nobody else would ever take it out. */
 static void drop_twins(struct rt_zk *z, const struct one *one)
 {
     const struct rt_zk_line *line = &one->look.line;
@@ -395,7 +396,7 @@ static void drop_twins(struct rt_zk *z, const struct one *one)
             (void)rt_zk_chore_delete(z, one->join->name, p->node);
 }
 
-/* Where each stands. ROTA_LOST: some do, and others have gone. */
+/* Finds where each stands. ROTA_LOST: some do, and others are gone. */
 static int find(struct rt_zk *z, struct joining *j, size_t *missing)
 {
     *missing = 0;
@@ -415,7 +416,7 @@ static int find(struct rt_zk *z, struct joining *j, size_t *missing)
                      : rt_words_set_ended(&z->base);
 }
 
-/* What stands before it is of another kind, or of a recipe that does not keep ours out. */
+/* Whether what stands before it is of another kind, or of a recipe that does not exclude ours. */
 static int check_kind(struct rt_zk *z, const struct one *one)
 {
     const struct rt_zk_line *line = &one->look.line;
@@ -450,7 +451,7 @@ static void judge(struct rt_zk *z, struct joining *j)
         settle(z, j);
 }
 
-/* simple: those whose nodes others have. */
+/* simple: waits for those whose nodes others have. */
 static int wait_there(struct rt_zk *z, struct joining *j, size_t busy)
 {
     struct rt_zk_ticket **fresh = rt_alloc(j->n * sizeof(struct rt_zk_ticket *));
@@ -462,7 +463,7 @@ static int wait_there(struct rt_zk *z, struct joining *j, size_t busy)
         struct rt_zk_id id = id_of(one->join);
         rt_zk_node(node, z->dialect, &id, NULL);
         one->ticket = rt_zk_ticket_find(z, one->join->name, id.session, 0, id.nonce);
-        if (one->ticket != NULL && one->ticket->granted) /* it was, and is not there any more */
+        if (one->ticket != NULL && one->ticket->granted) /* it was, and is no longer there */
             rv = rt_words_no_ticket(&z->base, one->join->name);
         if (one->ticket != NULL)
             continue;
@@ -530,7 +531,7 @@ static void line_gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_z
     const char *name = j->ones[a->extra].join->name;
     if (err == 0 && reply->said == RT_ZK_NOT_EMPTY)
         err = j->attempt ? rt_words_busy(&z->base, name, NULL, 0)
-                         : rt_words_fail(&z->base, ROTA_UNKNOWN, /* it is asked again */
+                         : rt_words_fail(&z->base, ROTA_UNKNOWN, /* it will be asked again */
                                          "%.120s: its numbers are used up; it begins anew when all "
                                          "who stand there have left",
                                          name);
@@ -538,8 +539,8 @@ static void line_gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_z
     one_over(z, j, create_again);
 }
 
-/* From there on ZooKeeper gives numbers twice, and its lines have no order: nobody stands there. Who comes takes its own back, and
- * the line away once it is empty: made anew it begins with 0. */
+/* From there on ZooKeeper gives numbers twice, and its lines have no order: nobody stands there. Whoever comes takes
+ * its own node back, and the line away once it is empty: made anew, it begins with 0. */
 static void begin_lines_anew(struct rt_zk *z, struct joining *j)
 {
     int rv = j->tries++ < TRIES
@@ -568,7 +569,8 @@ static void make_lines(struct rt_zk *z, struct joining *j)
     go(z, j, rv != 0 ? rv : send_create(z, j));
 }
 
-/* Left of two tries, for others of them were taken out: two such sets could wait for each other for ever. */
+/* What is left comes from two tries, because others were taken out: two such sets could wait for each
+ * other for ever. */
 static void start_over(struct rt_zk *z, struct joining *j)
 {
     for (size_t i = 0; i < j->n; i++)
@@ -578,7 +580,7 @@ static void start_over(struct rt_zk *z, struct joining *j)
               rt_words_fail(&z->base, ROTA_UNKNOWN, "what is left of the set is of two tries"));
 }
 
-/* Spares are gone, or to go; the numbers of those that others have made are asked for. */
+/* Spares are gone, or must go; asks for the numbers of those that others have made. */
 static void adopt(struct rt_zk *z, struct joining *j)
 {
     bool spare = false, unknown = false, apart = false;
@@ -607,7 +609,7 @@ static void decide(struct rt_zk *z, struct joining *j)
 {
     size_t missing = 0;
     int gone_session = rt_check_session(&z->base, j->work.op, z->session.id);
-    if (gone_session != 0) { /* what is there of it dies with it, and is nobody's */
+    if (gone_session != 0) { /* what is there of it dies with it */
         rt_zk_end(z, &j->work, gone_session);
         return;
     }

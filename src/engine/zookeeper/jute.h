@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jute, as ZooKeeper speaks it: numbers of 4 and 8 bytes, the highest first; texts and vectors behind their size, which is
- * -1 for none. Pure. */
+/* jute, as ZooKeeper speaks it: numbers of 4 and 8 bytes, big endian; texts and vectors preceded by their size, which
+ * is -1 for none. Pure. */
 #ifndef RT_JUTE_H
 #define RT_JUTE_H
 
@@ -21,7 +21,7 @@ void rt_jute_bool(struct rt_jute_out *o, bool value);
 void rt_jute_raw(struct rt_jute_out *o, const void *bytes, size_t n); /* without its size */
 void rt_jute_bytes(struct rt_jute_out *o, const void *bytes, size_t n);
 void rt_jute_text(struct rt_jute_out *o, const char *text);
-void rt_jute_set_int(struct rt_jute_out *o, size_t at, int32_t value); /* what was written before */
+void rt_jute_set_int(struct rt_jute_out *o, size_t at, int32_t value); /* written before */
 void rt_jute_free(struct rt_jute_out *o); /* wiped: it may have been a password */
 
 struct rt_jute_in {
@@ -34,7 +34,7 @@ int32_t rt_jute_get_int(struct rt_jute_in *in);
 int64_t rt_jute_get_long(struct rt_jute_in *in);
 bool rt_jute_get_bool(struct rt_jute_in *in);
 struct rt_text rt_jute_get_bytes(struct rt_jute_in *in); /* points into IN; of none: size 0 */
-/* How many follow, each of LEAST bytes or more: so no number of a hostile server makes us count for long. */
+/* How many follow, each of at least LEAST bytes, so that no number from a hostile server makes us count for long. */
 size_t rt_jute_get_count(struct rt_jute_in *in, size_t least);
 
 struct rt_zk_stat {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE: a ticket's node is deleted; CHANGE: it is changed, or another takes its place; BREAK: somebody's is deleted.
+/* LEAVE deletes a ticket's node; CHANGE changes it, or another takes its place; BREAK deletes somebody else's.
  *
- * LEAVE of what holds is one request. Of others (one that waits: to say whether it held; a durable one of another process; one
- * whose JOIN was never answered) the line is read first. Whoever leaves a barrier does so only as the line was read: who was counted
- * has gone through. */
+ * LEAVE of what holds is one request. For others (one that waits: to say whether it held; a durable one of another
+ * process; one whose JOIN was never answered) the line is read first. A ticket leaves a barrier only if the line is
+ * still as it was read: whoever was counted has gone through. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@
 
 #define BREAKS_MOST 500 /* of one step */
 
-struct leaving {         /* of each of the three */
+struct leaving {         /* for each of the three */
     struct rt_work work; /* first */
     struct rt_zk_look look;
     uint64_t number;
@@ -32,7 +32,7 @@ static void free_leaving(struct rt_conn *conn, struct rt_work *w)
     rt_zk_look_fini(&of(w)->look);
 }
 
-/* What the answer to A, a MULTI or not, says. */
+/* What the answer to A says, whether A is a MULTI or not. */
 static int32_t said_of(const struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     if (err != 0)
@@ -90,7 +90,7 @@ static void left(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_rep
     leave_over(z, l, err);
 }
 
-/* Deletes PATH, and KEEPER, unless that is NULL. */
+/* Deletes PATH, and KEEPER unless that is NULL. */
 static int send_delete(struct rt_zk *z, struct leaving *l, const char *path, const char *keeper)
 {
     const char *name = l->work.op->leave.name;
@@ -111,7 +111,7 @@ static int send_gathered(struct rt_zk *z, struct leaving *l, const char *path)
     return rt_zk_work_send(z, &l->work, a, 0);
 }
 
-/* Whether the keeper of T, which may be NULL, is to stay. */
+/* Whether the keeper of T, which may be NULL, must stay. */
 static bool stays(const struct rt_zk *z, const struct rt_op *op, const struct rt_zk_ticket *t)
 {
     return rt_leave_keeps(op) && t != NULL && t->kept_until_ms > rt_zk_now_ms(z);
@@ -282,7 +282,7 @@ static void change_seen(struct rt_zk *z, struct rt_zk_look *look)
                             op->change.number);
     if (err == 0 && (p == NULL || !p->granted))
         err = rt_words_no_ticket(&z->base, op->change.name);
-    if (err == 0 && t != NULL) { /* it may have been changed, and we were not told */
+    if (err == 0 && t != NULL) { /* it may have changed without our being told */
         rt_zk_ticket_renamed(t, p->node, &p->id);
         t->misnamed = false;
     }
@@ -327,7 +327,7 @@ static void broken(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_r
 {
     struct leaving *l = a->owner;
     int32_t said = said_of(a, err, reply);
-    if (said == RT_ZK_NO_NODE && !l->retried) { /* its session has no node: it is no Rota's */
+    if (said == RT_ZK_NO_NODE && !l->retried) { /* its session has no node: not Rota's */
         l->retried = true;
         err = send_break(z, l, false);
         if (err == 0)

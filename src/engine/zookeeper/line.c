@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of tickets, and who of a line holds. */
+/* Names of tickets, and which tickets of a line hold. */
 #include "engine/zookeeper/line.h"
 
 #include "base/alloc.h"
@@ -74,7 +74,7 @@ void rt_zk_node(char out[RT_ZK_NODE_ROOM], const struct rt_zk_dialect *d, const 
 
 /* ---- Reading it ------------------------------------------------------------------------------- */
 
-/* N lower hex digits; dashes between them count for nothing. NULL: it is not so. */
+/* N lower-case hex digits; dashes between them are ignored. NULL: there are not that many. */
 static const char *read_hex(const char *at, size_t n, uint64_t *value)
 {
     for (*value = 0; n > 0; at++) {
@@ -122,7 +122,7 @@ static bool read_mark(const char *at, const char *end, struct rt_zk_id *id)
     return stop == end;
 }
 
-/* Session, nonce and marks before END; false: it is none of ours. */
+/* Session, nonce and marks before END; false: it is not one of ours. */
 static bool read_head(const struct rt_zk_dialect *d, const char *node, const char *end,
                       struct rt_zk_id *id)
 {
@@ -149,8 +149,8 @@ static bool ends_with(const char *node, const char *end, const char *word)
     return (size_t)(end - node) >= n && memcmp(end - n, word, n) == 0;
 }
 
-/* The word is that of another recipe, which does not count ours, or counts them wrongly: one of the same family; `simple`, who
- * counts nobody, among the others; and everybody's for `simple`. */
+/* The word is that of another recipe, which does not count ours, or counts them wrongly: one of the same family;
+ * `simple`, which counts nobody, among the others; and anybody's, for `simple`. */
 static bool is_other(const struct rt_zk_dialect *d, const char *node, const char *end, bool placed)
 {
     static const char *const words[] = {"-lock-", "-__WRIT__", "-__READ__", "-latch-"};
@@ -195,8 +195,9 @@ void rt_zk_node_read(const struct rt_zk_dialect *d, const char *node, struct rt_
 
 /* ---- A line ----------------------------------------------------------------------------------- */
 
-/* Those without a place first; then by the sequence, where what is below 0 follows its end. It is one order for all numbers: by
- * how far two are apart there would be circles of three, and a list that is in no order puts anybody first. */
+/* Those without a place first; then by the sequence, where negative numbers follow its end. It is one order for
+ * all numbers: comparing by how far two are apart would allow circles of three, and a list without an order
+ * puts anybody first. */
 static int by_place(const void *a, const void *b)
 {
     const struct rt_zk_id *x = &((const struct rt_zk_place *)a)->id;
@@ -207,7 +208,7 @@ static int by_place(const void *a, const void *b)
         return x->placed ? 1 : -1;
     if (x->placed && apart != 0)
         return apart;
-    if (x->durable != y->durable) /* a keeper behind what it stands beside */
+    if (x->durable != y->durable) /* a keeper comes after what it stands beside */
         return x->durable ? 1 : -1;
     return strcmp(((const struct rt_zk_place *)a)->node, ((const struct rt_zk_place *)b)->node);
 }
@@ -217,7 +218,7 @@ static bool is_keeper(const struct rt_zk_place *p)
     return p->id.durable && p->id.keep_ms > 0;
 }
 
-/* It is no place of its own, but one with that BEFORE it. */
+/* P is no place of its own, but one with BEFORE. */
 static bool is_beside(const struct rt_zk_dialect *d, const struct rt_zk_place *p,
                       const struct rt_zk_place *before)
 {
@@ -297,7 +298,7 @@ static void gather(struct rt_zk_line *line)
     }
 }
 
-/* Those whose time is over behind the others, whose order stays. Returns how many. */
+/* Moves those whose time is over behind the others, which stay in order. Returns how many. */
 static size_t set_apart(struct rt_zk_line *line, int64_t now_ms)
 {
     size_t all = line->count;
@@ -360,7 +361,7 @@ const struct rt_zk_place *rt_zk_line_aim(const struct rt_zk_line *line,
     const struct rt_zk_place *p = place - 1;
     if (place == line->places || place->id.mode == RT_GATHER)
         return NULL;
-    if (place->id.mode == RT_PERMITS) /* who holds next to it is told by a touch (wait.c) */
+    if (place->id.mode == RT_PERMITS) /* a touch tells when the one ahead holds (wait.c) */
         return p->granted ? NULL : p;
     while (place->id.mode == RT_SHARED && p > line->places && p->id.mode == RT_SHARED)
         p--;

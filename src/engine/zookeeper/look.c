@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line read: its children, and then, only where it matters, the data of some and when they were made.
+/* Reads a line: its children, and then, only where it matters, the data of some and when they were made.
  *
  *   [sync] getChildren ──▶ [getData of a barrier's line, of what ends by time, of what is wanted] ──▶ judged, told */
 #include "engine/zookeeper/ops.h"
@@ -113,7 +113,7 @@ static int send_list(struct rt_zk *z, struct rt_zk_look *look);
 static void absence_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk_look *look = a->owner;
-    if (err == 0 && reply->said == RT_ZK_OK) { /* it was, meanwhile */
+    if (err == 0 && reply->said == RT_ZK_OK) { /* it was made meanwhile */
         look->watch->kind = RT_ZK_WATCH_CHILDREN;
         err = send_list(z, look);
         if (err == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OBSERVE: the children of the line are watched, and the data of its front; looked at whenever something came. */
+/* OBSERVE: watches the children of the line and the data of its front, and looks whenever an event comes. */
 #include "engine/zookeeper/ops.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ struct view {
     struct rt_observer base; /* first */
     struct rt_zk_look look;
     struct rt_zk_watch watch;
-    uint64_t labelled; /* the session whose label is known: where a leader's data is its value */
+    uint64_t labelled; /* the session whose label is known, if a leader's data is its value */
     char label[RT_LABEL_MAX + 1];
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lock engine on a ZooKeeper connection: what its files share.
  *
- *   engine.c   the engine: submit, cancel, tickets of ours, paths, the beginning and the end
+ *   engine.c   the engine: submit, cancel, tickets of ours, paths, opening and closing
  *   session.c  BEAT, the session's node, what the servers know of our tickets
  *   look.c     a line read, with what of its nodes matters      wait.c  waiting and armed tickets
  *   join.c     JOIN, JOIN_ALL      leave.c  LEAVE, BREAK, CHANGE     herd.c  waiting where there is one node for all
@@ -15,13 +15,13 @@
  *                ├── anything else ──▶ look ──▶ granted, lost, or another to watch
  *                └── durable: a node without a session takes its place, with its number
  *
- * For each request, what if its reply is lost (the session is then taken up on another server, where all that the old
+ * For each request, what if its reply is lost (the session is then resumed on another server, where all that the old
  * connection asked has been done or never will be), late (it is waited for), or comes twice (its xid is not the
  * oldest's: the connection is cut):
  *
- *   create     the list behind it, asked again by itself, has (session, nonce) or not: adopted, or created now. One that
+ *   create     the list after it, asked again by itself, has (session, nonce) or not: adopted, or created now. One that
  *              was made twice is seen in the same list, and the later goes. Given up: LEAVE by nonce finds it
- *   delete     asked again: no path is used twice, so it takes nobody else's; "no such node" is ROTA_UNKNOWN then
+ *   delete     asked again: no path is used twice, so it takes nobody else's; "no such node" is then ROTA_UNKNOWN
  *   multi      ROTA_UNKNOWN; asked again by its op, which reads the line first and finds what was done by (session, nonce)
  *   setData    asked again: it says the same
  *   reads      asked again
@@ -50,14 +50,14 @@ struct rt_zk;
 /* ---- look.c ----------------------------------------------------------------------------------- */
 
 enum {
-    RT_ZK_LOOK_SYNC = 1,  /* behind all that anybody was answered before */
+    RT_ZK_LOOK_SYNC = 1,  /* after all that anybody was answered before */
     RT_ZK_LOOK_DATA = 2,  /* the data of all, and when they were made */
     RT_ZK_LOOK_FRONT = 4, /* of the first, watched by `front` */
     RT_ZK_LOOK_TIDY = 8,  /* deletes what is over by time */
     RT_ZK_LOOK_WATCH =
-        16, /* by `watch`, of the children, or of a barrier's line: the owner has set it */
+        16, /* by `watch`, of the children, or of a barrier's line: the owner set it */
     RT_ZK_LOOK_SHOWN =
-        32, /* only to be shown: what is over by time is left out by rt_zk_shown_ms */
+        32, /* only to be shown: rt_zk_shown_ms says what is over by time and left out */
 };
 
 struct rt_zk_look;
@@ -68,7 +68,7 @@ struct rt_zk_look { /* embedded in its owner's struct; zeroed before the first u
     int32_t version; /* of a barrier's line */
     int64_t ends_ms; /* when the first ends by time, by the servers' clock; 0: none does */
     void *owner;
-    struct rt_zk_watch *watch; /* RT_ZK_LOOK_WATCH; where there is no line it waits for one */
+    struct rt_zk_watch *watch; /* RT_ZK_LOOK_WATCH; if there is no line, it waits for one */
     struct rt_zk_watch front; /* RT_ZK_LOOK_FRONT: outlasts the look; its owner is the look's ... */
     rt_zk_fired_fn *fired;    /* ... which sets this */
     /* The rest is its own. */
@@ -94,20 +94,20 @@ struct rt_zk_ticket {                              /* from the answer to its JOI
     struct rt_zk_ticket *same_nonce, *same_number; /* the next in the bucket of each */
     struct rt_zk_id id;                            /* as its node says */
     uint64_t number, serial, looked;
-    /* simple: its number while it waited, by which it may be known still; 0: it never did */
+    /* simple: its number while it waited, by which it may still be known; 0: it never waited */
     uint64_t called;
     int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
     uint32_t kept_mode;                 /* of the keeper */
-    int64_t ends_at;                    /* when it is to look, for something ahead ends by time */
+    int64_t ends_at;                    /* when to look, because something ahead ends by time */
     struct rt_zk_watch ahead, own, line;
-    uint64_t own_set; /* on that connection its own watch was answered */
+    uint64_t own_set; /* the connection on which its own watch was answered */
     uint64_t owner;
     struct rt_zk_wait *look; /* under way; or NULL */
     struct rt_zk_herd *herd; /* simple: it waits; or NULL */
     bool granted, leaving, told, armed, wanted, securing;
-    bool blind;    /* there was no memory to watch, or to look: the next BEAT looks */
+    bool blind;    /* no memory to watch, or to look: the next BEAT looks */
     bool direct;   /* when the node ahead goes, it is granted */
-    bool watch;    /* of the whole line: it is for it to look */
+    bool watch;    /* of the whole line: this ticket must look */
     bool misnamed; /* a node may have taken the place of `node` */
     bool seen;
     char *name, *value; /* value NULL: none */
@@ -119,10 +119,10 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t); /* told, unless it is leaving */
 void rt_zk_ticket_renumber(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number);
-/* By both, or by that which is not 0 (rt_names_ticket). */
+/* By both, or by the one that is not 0 (rt_names_ticket). */
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce);
-/* The ticket that A, sent with its nonce as `extra`, was asked for; NULL: it has ended. */
+/* The ticket for which A was sent, with its nonce as `extra`; NULL: it has ended. */
 struct rt_zk_ticket *rt_zk_ticket_of(struct rt_zk *z, const struct rt_zk_ask *a);
 /* NODE has taken its place. */
 void rt_zk_ticket_renamed(struct rt_zk_ticket *t, const char *node, const struct rt_zk_id *id);
@@ -135,7 +135,7 @@ struct rt_zk {
     struct rt_zk_conn c;
     struct rt_turns turns;
     const struct rt_zk_dialect *dialect;
-    char root[RT_ZK_ROOT_MAX + 1]; /* without a slash at its end: "" is that of all */
+    char root[RT_ZK_ROOT_MAX + 1]; /* without a trailing slash: "" is the root of all */
     struct rt_zk_ticket *tickets, *by_nonce[RT_ZK_BUCKETS], *by_number[RT_ZK_BUCKETS];
     struct rt_zk_herd *herds;
     uint64_t serial;
@@ -146,7 +146,7 @@ struct rt_zk {
     struct rt_zk_wait *waits;     /* looks under way */
     int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
     struct {
-        int err; /* 0: nothing of the last was refused */
+        int err; /* 0: nothing in the last one was refused */
         char said[256];
     } way;
     struct {
@@ -167,29 +167,32 @@ static inline int rt_zk_work_send(struct rt_zk *z, struct rt_work *w, struct rt_
 }
 
 int rt_zk_check_name(struct rt_zk *z, const char *name);
-/* The name of the line whose node is PART, below the root. False: it is no line's. */
+/* The name of the line whose node is PART, below the root. False: it is not a line's. */
 bool rt_zk_name_read(const struct rt_zk *z, struct rt_text part, char out[RT_NAME_ROOM]);
-/* Paths. What they return lasts until as many as RT_ZK_PATHS more were made. */
+/* Paths. What they return lasts until RT_ZK_PATHS more have been made. */
 const char *rt_zk_line_path(struct rt_zk *z, const char *name);
 const char *rt_zk_node_path(struct rt_zk *z, const char *name, const char *node);
 const char *rt_zk_session_path(struct rt_zk *z, uint64_t id);
 const char *rt_zk_root(const struct rt_zk *z); /* lasts */
 struct rt_text rt_zk_label(const struct rt_zk *z);
-/* The servers' clock: it is that, or later. 0: it was never heard. */
+/* The servers' clock: it is this, or later. 0: it was never heard. */
 int64_t rt_zk_now_ms(const struct rt_zk *z);
 void rt_zk_clock(struct rt_zk *z, int64_t ms);
-/* The same, or our own machine's: who only looks makes nothing, and so never hears theirs. It decides nothing. */
+/* The same, or our own machine's: a client that only looks makes nothing, and so never hears theirs.
+ * It decides nothing. */
 int64_t rt_zk_shown_ms(const struct rt_zk *z);
-/* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
+/* Makes the parents of a node at PATH; those already there are left alone. Sent, and not waited for: what follows
+ * comes after it. */
 int rt_zk_make_way(struct rt_zk *z, const char *path);
 int rt_zk_no_way(struct rt_zk *z, const char *path); /* what became of the last */
-/* A ticket of ours out of its line, with the one node where there is one. May be asked twice, as rt_zk_delete. */
+/* Takes a ticket of ours out of its line, with the one node if there is one. May be asked twice, as rt_zk_delete. */
 struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *node,
                                  rt_zk_answer_fn *answer);
-/* Deletes a ticket's node, and nobody waits for it. 0, or ROTA_NOMEM: the next BEAT finds it, if it is of the session. */
+/* Deletes a ticket's node, and nobody waits for that. 0, or ROTA_NOMEM: the next BEAT finds it, if it belongs
+ * to the session. */
 int rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node);
-/* Three parts of a MULTI: HEIR, with DATA, takes the place of NODE. Whoever watches that sees it change before it goes, and
- * looks. */
+/* Three parts of a MULTI: HEIR, with DATA, takes the place of NODE. Whoever watches NODE sees it change before it goes,
+ * and looks. */
 void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
                       const char *heir, struct rt_text data, uint32_t flags);
 
@@ -204,33 +207,33 @@ void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_ca
 
 /* ---- wait.c ----------------------------------------------------------------------------------- */
 
-/* T waits, or holds and is armed. LINE and PLACE: as it was seen last, or NULL. */
+/* T waits, or holds and is armed. LINE and PLACE: as last seen, or NULL. */
 void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
                 const struct rt_zk_place *place, int64_t ends_ms);
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_wait_end(struct rt_zk_ticket *t);
-void rt_zk_waits_close(struct rt_zk *z); /* no answer comes any more */
-rt_zk_fired_fn rt_zk_wait_fired;         /* of what its owner, a ticket, is to look at */
+void rt_zk_waits_close(struct rt_zk *z); /* no more answers come */
+rt_zk_fired_fn rt_zk_wait_fired;         /* of what its owner, a ticket, must look at */
 void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now);
-/* Makes the keeper of a ticket that is granted; ANSWER comes. 0, or ROTA_NOMEM. */
+/* Makes the keeper of a granted ticket; ANSWER comes. 0, or ROTA_NOMEM. */
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
                void *owner, uint64_t extra, uint32_t *pending);
-/* It was made: reads its answer. 0, or an error with errmsg. */
+/* Reads the answer to that. 0, or an error with errmsg. */
 int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply);
 const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t);
 
 /* ---- herd.c: the dialect `simple` ------------------------------------------------------------- */
 
-#define RT_ZK_CALLED (UINT64_C(1) << 63) /* what waits is called by a number that no fence is */
+#define RT_ZK_CALLED (UINT64_C(1) << 63) /* waiting tickets have a number that is no fence */
 
-/* Whoever waits, one ticket or a set, watches the one node at BUSY, and tries again for all when it goes. TICKETS wait nowhere
+/* TICKETS, one or a set, wait: they watch the one node at BUSY, and try again for all when it goes. They wait nowhere
  * yet. 0, or ROTA_NOMEM. */
 int rt_zk_herd_wait(struct rt_zk *z, struct rt_zk_ticket *const *tickets, size_t n, size_t busy);
 void rt_zk_herd_look(struct rt_zk *z, struct rt_zk_ticket *t); /* it waits: is it granted by now? */
 void rt_zk_herd_part(struct rt_zk_ticket *t);                  /* also if it does not wait */
 /* T waits no longer: it has NUMBER. Nobody is told. */
 void rt_zk_herd_won(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number);
-/* The two nodes of who holds, as parts of a MULTI; A may be NULL. */
+/* The two nodes of a holder, as parts of a MULTI; A may be NULL. */
 void rt_zk_herd_create(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
                        struct rt_text data);
 
@@ -239,7 +242,7 @@ void rt_zk_herd_create(struct rt_zk *z, struct rt_zk_ask *a, const char *name, c
 void rt_zk_expired(struct rt_zk *z);
 void rt_zk_verify(struct rt_zk *z); /* asks what the servers know of our tickets */
 bool rt_zk_parting(struct rt_conn *conn);
-/* Names the lines that we wait in with DETECT in the session's node. */
+/* Writes the lines in which we wait with DETECT into the session's node. */
 int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op);
 
 /* ---- The others ------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@
  *   open:  create +rota/SID (ephemeral, its data the label) ──▶ getData of it, watched
  *   renew: sync; with tickets also getEphemerals, now and then: what the servers know of them
  *
- * The node changed: a ticket was broken. What if the reply is lost: an `open` is asked again, in whatever session there is
- * then. A renewal is one as soon as the servers certainly count from it (zk.h, touches): how far behind
- * they may be is its allowance. */
+ * If the node changed, a ticket was broken. What if the reply is lost: an `open` is asked again, in whatever session
+ * there is then. A renewal counts as soon as the servers certainly count from it (zk.h, touches): how far behind they
+ * may be is its allowance. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ struct beat {
 
 /* ---- Its end ---------------------------------------------------------------------------------- */
 
-/* Whether T is of the present session, and ends with it. */
+/* Whether T belongs to the current session, and ends with it. */
 static bool is_of_it(const struct rt_zk *z, const struct rt_zk_ticket *t)
 {
     return !t->id.durable && t->id.session == z->session.id;
@@ -62,7 +62,7 @@ static void parted(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_r
     z->session.parted = true;
 }
 
-/* Not while tickets stand on it, nor without a connection: then the timeout ends it. */
+/* Does not end the session while tickets stand on it, nor without a connection: then the timeout ends it. */
 bool rt_zk_parting(struct rt_conn *conn)
 {
     struct rt_zk *z = (struct rt_zk *)(void *)conn;
@@ -81,7 +81,8 @@ bool rt_zk_parting(struct rt_conn *conn)
 
 /* ---- What the servers know of our tickets ----------------------------------------------------- */
 
-/* The ticket at PATH; a node of ours that nobody knows is what became of a JOIN that was given up, or its twin. */
+/* Marks the ticket at PATH as seen; a node of ours that nobody knows comes from a JOIN that was given up, or
+ * is its twin. */
 static void see_path(struct rt_zk *z, struct rt_text path)
 {
     char name[RT_NAME_ROOM], node[RT_ZK_NODE_ROOM];
@@ -210,7 +211,8 @@ int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
     return rt_zk_post(&z->c, a);
 }
 
-/* By how much of the ttl the servers may be behind B: its allowance. Also where it opens: the session may be an old one. */
+/* By how much of the ttl the servers may be behind B: its allowance. Also when B opens a session, which may be
+ * an old one. */
 static int allow(struct rt_zk *z, const struct beat *b)
 {
     const struct rt_zk_conn *c = &z->c;
@@ -289,12 +291,13 @@ static bool is_missing(void *arg, const char *name, uint64_t number)
     if (rt_zk_ticket_find(z, name, z->session.id, number, 0) != NULL)
         return false;
     const struct rt_zk_ticket *t = number >= RT_ZK_CALLED ? z->tickets : NULL;
-    while (t != NULL && t->called != number) /* its grant was not heard, then */
+    while (t != NULL && t->called != number) /* then its grant was not heard */
         t = t->next;
     return t == NULL;
 }
 
-/* What was told and may not have been heard; and one of those that wait looks for itself, should an event have been lost. */
+/* Repeats what was told and may not have been heard; and one of the waiting tickets looks for itself, in case an
+ * event was lost. */
 static void catch_up(struct rt_zk *z)
 {
     struct rt_zk_ticket *oldest = NULL;

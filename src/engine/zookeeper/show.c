@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INSPECT of a line or of a session, and LIST: lines read, and told in one go. */
+/* INSPECT of a line or of a session, and LIST: they read lines, and tell all in one go. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ static int show(struct rt_zk *z, struct showing *s, const char *name, const stru
     place->owner = card.owner;
     place->since_ms = p->stat.ctime == 0 ? -1 : now > p->stat.ctime ? now - p->stat.ctime : 0;
     place->left_ms = ends == 0 ? -1 : ends > now ? ends - now : 0;
-    /* Nobody tells how long a session still has; it has no more than its timeout: ours, as most have. */
+    /* Nobody tells how long a session still has; at most its timeout, which we take to be ours, as for most it is. */
     if (!p->id.durable && (p->stat.owner != 0 || p->stat.czxid == 0)) /* others' may have none */
         place->left_ms = z->c.session.timeout_ms;
     place->mode = p->id.mode;
@@ -93,7 +93,7 @@ static void inspected(struct rt_zk *z, struct rt_zk_look *look)
     rt_zk_end(z, &s->work, 0);
 }
 
-/* One more line to look at; looks begin when all are there. */
+/* Adds one more line to look at; looks begin when all are there. */
 static int add(struct rt_zk *z, struct showing *s, struct rt_text name)
 {
     char *copy = rt_alloc(name.size + 1);
@@ -141,7 +141,7 @@ static void session_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct r
     look_all(z, s, RT_ZK_LOOK_DATA | RT_ZK_LOOK_SHOWN, inspected, err);
 }
 
-/* Reads PATH behind all that anybody was answered before, for W. */
+/* Reads PATH for W, after all that anybody was answered before. */
 static int read_synced(struct rt_zk *z, struct rt_work *w, enum rt_zk_call call, const char *path,
                        rt_zk_answer_fn *answer)
 {
@@ -185,7 +185,7 @@ static void listed(struct rt_zk *z, struct rt_zk_look *look)
         return;
     for (size_t i = 0; s->work.err == 0 && i < s->n; i++) {
         const struct rt_zk_line *line = &s->ones[i].look.line;
-        if (line->count > 0) /* one that is empty is no line: it will be reaped */
+        if (line->count > 0) /* an empty one is no line: it will be reaped */
             op->list.each(op->list.arg, s->ones[i].name, line->count, line->count - line->waiting);
     }
     rt_zk_end(z, &s->work, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting tickets, and held ones that are to hear who wants them.
+/* Waiting tickets, and held ones that are to hear when they are wanted.
  *
  *   watch the node ahead, and mine ── the one ahead goes ──▶ it was the front: granted (D3)
  *          ▲                                └── else look ──▶ my turn: told ──▶ [armed: watch the line]
  *          └──── another node now ◀──────────────┘ └──▶ my ticket is gone: told
  *
- * Permits: the first that waits watches the children of the line, the others the node ahead, which is changed by its owner
- * when it is granted. A barrier: all watch the data of the line. */
+ * Permits: the first that waits watches the children of the line; the others watch the node ahead, which its owner
+ * changes when it is granted. A barrier: all watch the data of the line. */
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t)
     return rt_zk_node_path(z, t->name, node);
 }
 
-/* Only beside its ticket: alone it would stand before whoever holds since that was broken. */
+/* Only beside its ticket: if that was broken, the keeper alone would stand ahead of whoever holds since. */
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
                void *owner, uint64_t extra, uint32_t *pending)
 {
@@ -97,7 +97,7 @@ static void ahead_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event
         rt_zk_wait_look(z, t);
 }
 
-/* Deleted, changed, or somebody came. */
+/* Deleted, changed, or somebody joined. */
 void rt_zk_wait_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)event;
@@ -105,8 +105,8 @@ void rt_zk_wait_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event e
     rt_zk_wait_look(z, w->owner);
 }
 
-/* The watch is set if the node was there; if not, what it was set for has changed. So it has if the one ahead was touched since
- * the line was read: it holds, and permits may be left. */
+/* The watch is set if the node was there; if not, what it was set for has changed. The same if the one ahead was
+ * touched since the line was read: it holds, and permits may be left. */
 static void watch_set(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
@@ -155,7 +155,7 @@ static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, b
     rt_zk_wait_end(t);
     t->granted = t->told = true;
     t->watch = false;
-    if (touch) /* who waits behind watches it, and may hold now too */
+    if (touch) /* the next waiter watches it, and may hold now too */
         (void)rt_zk_post(&z->c, rt_zk_set(&z->c, rt_zk_node_path(z, t->name, t->node),
                                           rt_zk_card_write(z, t->owner, t->value), NULL));
     rt_zk_tell(z, RT_GRANTED, t);
@@ -170,7 +170,7 @@ static void kept(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_rep
     struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
     if (t != NULL)
         t->securing = false;
-    if (t == NULL || t->leaving) /* LEAVE takes it, or its session did */
+    if (t == NULL || t->leaving) /* LEAVE takes it, or its session took it */
         return;
     if (rt_zk_kept(z, t, err, reply) == 0)
         tell_granted(z, t, false, t->id.mode == RT_PERMITS);
@@ -189,8 +189,8 @@ static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool t
 
 /* ---- A barrier is full ------------------------------------------------------------------------ */
 
-/* In one step, if all who go through are there and nobody has opened it since. Whoever did: the line has changed, and all who
- * wait look. */
+/* In one step, if all that go through are there and nobody has opened it since. Whoever opens it, the line has changed,
+ * and all that wait look. */
 static void open_barrier(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
                          int32_t version)
 {
@@ -244,7 +244,7 @@ static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line
                 p->id.session != t->id.session && p->id.keep_ms == 0 && p->keeper == NULL;
     if (RT_BUG(RT_BUG_ALL_WATCH_THE_LINE))
         p = NULL;
-    if (t->direct) /* others look, and see whether they stand */
+    if (t->direct) /* others look, and so see whether they still stand */
         set_watch(z, t, &t->own, t->node, rt_zk_wait_fired);
     if (p != NULL) {
         t->watch = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: which there are, said to a new server, fired once. */
+/* Watches: the set of them, repeated to each new server; each fires once. */
 #include "engine/zookeeper/zk.h"
 
 #include "base/alloc.h"
@@ -41,7 +41,7 @@ void rt_zk_unwatch(struct rt_zk_watch *w)
 
 /* ---- A new server ----------------------------------------------------------------------------- */
 
-/* N paths of KIND stand in O: sends them. */
+/* Sends the N paths of KIND that are in O. */
 static int say(struct rt_zk_conn *c, struct rt_jute_out *o, uint32_t kind, int32_t n)
 {
     if (n == 0)
@@ -63,7 +63,7 @@ static int say_kind(struct rt_zk_conn *c, struct rt_jute_out *o, uint32_t kind)
             if (n++ == 0) {
                 rt_zk_begin(o, XID_SET_WATCHES, RT_ZK_SET_WATCHES);
                 rt_jute_long(o, c->zxid);
-                for (uint32_t k = 0; k <= kind; k++) /* none of those before; N is not known yet */
+                for (uint32_t k = 0; k <= kind; k++) /* none of the others; N is not known yet */
                     rt_jute_int(o, 0);
             }
             rt_jute_text(o, w->path);

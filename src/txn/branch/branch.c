@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all participants have in common: one op at a time, statement by statement; lost and late answers; the twin
- * that waits. */
+/* What all participants have in common: one op at a time, statement by statement; lost and late answers; the blocking
+ * twin. */
 #include "txn/branch/party.h"
 
 #include "base/alloc.h"
@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define SQL_ROOM 2048 /* all statements but the longest FORGET: later there is no need of memory */
+#define SQL_ROOM 2048 /* fits all statements but the longest FORGET: no memory is needed later */
 
 /* ---- For the kinds ---------------------------------------------------------- */
 
@@ -53,7 +54,7 @@ void rt_party_trouble(struct rt_party *p, int err, const char *text)
     snprintf(p->errmsg, sizeof(p->errmsg), "%s", text);
 }
 
-/* Without its own semicolon: to MariaDB an empty statement is none. */
+/* Without its own semicolon: MariaDB does not count an empty statement as one. */
 bool rt_last_add(struct rt_party *p)
 {
     const char *last = p->op->part->last;
@@ -75,7 +76,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- Crash points: before a statement that forces something leaves, behind it, and when its answer is there */
+/* ---- Crash points: before a statement that forces something leaves, after it, and when its answer is there */
 
 static void point_asked(const struct rt_party *p)
 {
@@ -194,7 +195,7 @@ static bool ended(struct rt_party *p)
     return true;
 }
 
-/* The steps of LOOK, the same at all participants. */
+/* The steps of LOOK: the same for all participants. */
 static bool look(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
@@ -212,7 +213,7 @@ static bool look(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
 }
 
-/* ATTACH goes on, where it has a table of markers, until it is known whose that is. */
+/* If ATTACH has a table of markers, it goes on until it knows which database that is in. */
 static bool step(struct rt_party *p)
 {
     bool own = p->step >= RT_PARTY_IDENTITY;
@@ -230,7 +231,7 @@ static bool step(struct rt_party *p)
            (p->op->flags & RT_PARTY_UNMARKED) != 0 || rt_identity_step(p);
 }
 
-/* From one step, whose statement was answered (or that is the first), to the next that waits. */
+/* From a step whose statement was answered (or the first step) to the next that waits. */
 static bool run(struct rt_party *p)
 {
     struct rt_talk *t = p->talk;
@@ -269,7 +270,7 @@ static bool run(struct rt_party *p)
     }
 }
 
-/* Whether OP may be asked on this connection at all. */
+/* Whether OP is allowed on this connection at all. */
 static bool may(struct rt_party *p, const struct rt_party_op *op)
 {
     static const bool of_keeper[] = {[RT_PARTY_ASK] = true,
@@ -286,11 +287,29 @@ static bool may(struct rt_party *p, const struct rt_party_op *op)
                      p->keeper ? "a keeper's connection has no branches of its own"
                                : "only a keeper's connection may ask that");
     else if (finishes && !p->keeper && op->part->by != p)
-        rt_party_end(p, RT_REPLY_REFUSED, ROTA_INVALID,
-                     "the branch is not of this connection, and only a keeper's may take it over");
+        rt_party_end(
+            p, RT_REPLY_REFUSED, ROTA_INVALID,
+            "the branch does not belong to this connection, and only a keeper's may take it over");
     else
         return true;
     return false;
+}
+
+/* The connection ended before OP could be said on it, and with it its own unprepared branch: the server rolls that
+ * back. False: OP is not about such a branch. */
+static bool gone(struct rt_party *p, const struct rt_party_op *op)
+{
+    bool votes = op->what == RT_PARTY_PREPARE || op->what == RT_PARTY_ONE_PHASE;
+    bool ends = op->what == RT_PARTY_COMMIT || op->what == RT_PARTY_ROLLBACK;
+
+    if ((!votes && !ends) || op->part->by != p)
+        return false;
+    if (op->part->prepared) /* another connection finishes it */
+        return rt_party_lose(p, "the connection has ended");
+    if (op->what == RT_PARTY_COMMIT)
+        return false;
+    op->part->by = NULL;
+    return rt_party_end(p, votes ? RT_REPLY_NO : RT_REPLY_DONE, votes ? ROTA_INVALID : 0, NULL);
 }
 
 bool rt_party_start(struct rt_party *p, struct rt_party_op *op)
@@ -313,17 +332,17 @@ bool rt_party_start(struct rt_party *p, struct rt_party_op *op)
         return ended(p);
     }
     if (p->dead) {
-        rt_party_lose(p, "an answer was lost on this connection: it is of no use any more");
+        rt_party_lose(p, "an answer was lost on this connection: it cannot be used any more");
         return ended(p);
     }
     if (!may(p, op))
         return ended(p);
     int err = p->talk->kind->usable(p->talk, p->errmsg, sizeof(p->errmsg));
-    if (err != 0) {
-        rt_party_end(p, RT_REPLY_REFUSED, err, NULL);
-        return ended(p);
-    }
-    return run(p);
+    if (err == 0)
+        return run(p);
+    if (err != ROTA_UNREACHABLE || !gone(p, op))
+        rt_party_end(p, RT_REPLY_REFUSED, ROTA_INVALID, NULL);
+    return ended(p);
 }
 
 struct rt_party_wait rt_party_wait(const struct rt_party *p)
@@ -337,7 +356,8 @@ struct rt_party_wait rt_party_wait(const struct rt_party *p)
     return (struct rt_party_wait){.fd = t->kind->fd(t), .events = t->events, .until = until};
 }
 
-/* It is late: after this nobody can take its answer for another's. The library is led to the end, which it now sees. */
+/* It is late: after this its answer cannot be taken for another's. The library is run to its end, for it now sees the
+ * connection closed. */
 static bool cut(struct rt_party *p)
 {
     struct rt_talk *t = p->talk;
@@ -413,7 +433,17 @@ int rt_party_room(struct rt_party *p, size_t size)
     struct rt_talk *t = p->talk;
 
     assert(p->op == NULL);
-    return rt_grow(&t->sql, &t->room, SQL_ROOM + size, 1) ? 0 : ROTA_NOMEM;
+    if (p->packet != 0 && size >= p->packet) { /* a packet has one byte more than the text */
+        snprintf(p->errmsg, sizeof(p->errmsg),
+                 "the statement has %zu bytes, and the server takes less than %" PRIu64
+                 " in one packet: SET GLOBAL max_allowed_packet to more, and reconnect",
+                 size - 1, p->packet);
+        return ROTA_INVALID;
+    }
+    if (rt_grow(&t->sql, &t->room, SQL_ROOM + size, 1))
+        return 0;
+    snprintf(p->errmsg, sizeof(p->errmsg), "out of memory");
+    return ROTA_NOMEM;
 }
 
 void rt_party_close(struct rt_party *p)

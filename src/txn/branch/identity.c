@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which database it is: eight rows in the table of markers, under an id that no journal has (its number is never 0), so
- * that nobody's FORGET takes them away. Row i holds the ith byte of a random number in `kind`, less 128.
+ * that no FORGET deletes them. Row i holds the ith byte of a random number in `kind`, less 128.
  *
  *   READ ──▶ eight rows: that is it
  *     └────▶ none: MAKE, insert-first, all eight in one statement: of two at once the first wins ──▶ READ
  *
- * The layout of the table stays as it is, and so do the rights that it takes. Who may not read or write them does not
- * know the identity (0), and goes on without. */
+ * The layout of the table stays as it is, and so do the rights it takes. A user who may not read or write these rows
+ * does not know the identity (0), and goes on without it. */
 #include "txn/branch/party.h"
 
 #include <assert.h>
@@ -17,13 +17,13 @@
 #define BYTES 8
 #define ZERO_ID "00000000000000000000000000000000"
 
-enum { /* party->step: behind those of the kinds */
+enum { /* party->step: after those of the kinds */
        READ = RT_PARTY_IDENTITY,
        MADE,
        READ_AGAIN,
 };
 
-/* "12,-128,..." of eight; 0: it is something else. */
+/* Reads "12,-128,...", eight numbers; 0: it is something else. */
 static uint64_t number_of(const struct rt_said *said)
 {
     const char *at = said->cell[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds MariaDB's client library: that of the application, else the system's. */
+/* Finds MariaDB's client library: the application's, else the system's. */
 #include "txn/branch/libmysql.h"
 
 #include "base/library.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MariaDB's client library: the one that the application's connection comes from, found at the first connection.
+/* MariaDB's client library: the one that made the application's connection, found at the first connection.
  *
- * Its header is not needed: what is used of it is declared here. The connections of Oracle's library look different
- * inside, and have other calls that do not wait: they are refused. */
+ * Its header is not needed: what we use is declared here. Connections of Oracle's library look different inside, and
+ * have different nonblocking calls: they are refused. */
 #ifndef RT_LIBMYSQL_H
 #define RT_LIBMYSQL_H
 
@@ -25,7 +25,7 @@ struct st_mysql_res;
 #define RT_MYSQL_OPT_SSL_CAPATH 28
 #define RT_MYSQL_OPT_SSL_ENFORCE 38
 #define RT_MYSQL_OPT_NONBLOCK 6000
-/* enum mariadb_value, and a bit of that one */
+/* enum mariadb_value, and a bit of this value */
 #define RT_MARIADB_CLIENT_CAPABILITIES 33
 #define RT_MYSQL_MULTI_STATEMENTS (1UL << 16)
 #define RT_MYSQL_PROTOCOL_TCP 1

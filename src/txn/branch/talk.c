@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both client libraries have in common: the statement to come, what was answered. */
+/* What both client libraries have in common: the next statement, and the answer. */
 #include "txn/branch/talk.h"
 
 #include "base/alloc.h"
@@ -56,7 +56,7 @@ void rt_talk_wait(struct rt_talk *t, int64_t deadline)
     while (!over) {
         struct pollfd fd = {.fd = t->kind->fd(t), .events = t->events};
         int n = poll(&fd, 1, wait_ms(t->until < deadline ? t->until : deadline));
-        if (n == 0 && !cut && is_past(deadline)) { /* the library is led to the end */
+        if (n == 0 && !cut && is_past(deadline)) { /* run the library to its end */
             shutdown(fd.fd, SHUT_RDWR);
             cut = true;
             deadline = INT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A statement on a MYSQL *, by the calls of MariaDB's client library that do not wait.
+/* A statement on a MYSQL *, by the nonblocking calls of MariaDB's client library.
  *
  *   QUERY ──▶ has rows: STORE ──▶ more results: NEXT ──▶ ... ──▶ IDLE */
 #include "txn/branch/libmysql.h"
@@ -20,7 +20,7 @@ enum { IDLE, QUERY, STORE, NEXT };
 #define OUT_OF_SYNC 2014 /* an answer was not read: nothing was sent */
 #define SHUTDOWN 1053
 #define KILLED 1927
-#define NET_FIRST 1156 /* packets that are no packets, reads and writes that failed */
+#define NET_FIRST 1156 /* broken packets, failed reads and writes */
 #define NET_LAST 1161
 
 static bool is_lost(unsigned code)
@@ -72,7 +72,7 @@ static bool waits(struct rt_talk *t, int wait)
     return wait != 0;
 }
 
-/* Runs stages from the end of one, of which WAIT is what its call returned. True: all have ended. */
+/* Runs stages from the end of one whose call returned WAIT. True: all have ended. */
 static bool run(struct rt_talk *t, int wait, int err, struct st_mysql_res *rows)
 {
     for (;;) {
@@ -140,13 +140,15 @@ static bool talk_advance(struct rt_talk *t, short events)
 
 static int talk_usable(struct rt_talk *t, char *errmsg, size_t size)
 {
-    /* Calls that do not wait need a stack of their own; to have it changes nothing for those that do. Once: it is made
-     * anew each time. */
+    /* Nonblocking calls need a stack of their own, which changes nothing for blocking ones. Only once, for each call
+     * makes a new one. */
     t->ready = t->ready || rt_my.mysql_options(t->conn, RT_MYSQL_OPT_NONBLOCK, NULL) == 0;
-    if (t->ready && rt_my.mysql_get_socket(t->conn) >= 0)
+    bool gone = rt_my.mysql_get_socket(t->conn) < 0;
+    if (t->ready && !gone)
         return 0;
-    snprintf(errmsg, size, "the connection is not connected, or a call on it has not ended");
-    return ROTA_INVALID;
+    snprintf(errmsg, size,
+             gone ? "the connection is not connected" : "a call on the connection has not ended");
+    return gone ? ROTA_UNREACHABLE : ROTA_INVALID;
 }
 
 static int talk_fd(struct rt_talk *t)

@@ -26,8 +26,7 @@ static void take_error(struct rt_talk *t, const PGresult *result)
     const char *state = rt_pq.PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = rt_pq.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-    /* Without a state it is the library's own: the connection has gone. So it has with those of the classes 08 and
-     * 57P. */
+    /* Without a state it is the library's own error: the connection is gone. So it is with the classes 08 and 57P. */
     if (state == NULL || strncmp(state, "08", 2) == 0 || strncmp(state, "57P", 3) == 0) {
         lose(t);
         return;
@@ -53,7 +52,7 @@ static void take_rows(struct rt_talk *t, const PGresult *result)
     }
 }
 
-/* By its tag; also a ROLLBACK TO a savepoint, which has the same. */
+/* By its tag; also for a ROLLBACK TO a savepoint, which has the same tag. */
 static bool ends_a_transaction(const char *tag)
 {
     return strcmp(tag, "COMMIT") == 0 || strcmp(tag, "ROLLBACK") == 0 ||
@@ -79,6 +78,15 @@ static void take(struct rt_talk *t, PGresult *result)
         break;
     case PGRES_EMPTY_QUERY:
         break;
+    case PGRES_COPY_IN:
+    case PGRES_COPY_OUT:
+    case PGRES_COPY_BOTH:
+        t->said.lost = t->said.failed = true;
+        rt_talk_line(
+            t->said.text, sizeof(t->said.text),
+            "COPY has data for the client, or wants some, which cannot be handled here: run "
+            "it on the connection itself, before");
+        break;
     default:
         take_error(t, result);
     }
@@ -101,7 +109,7 @@ static bool read_results(struct rt_talk *t)
         ExecStatusType status = rt_pq.PQresultStatus(result);
         take(t, result);
         if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH)
-            return true; /* lost: nobody here has what it waits for */
+            return true; /* lost: nobody here has what it wants */
     }
     t->events = POLLIN;
     return false;
@@ -150,12 +158,12 @@ static int talk_usable(struct rt_talk *t, char *errmsg, size_t size)
                       : rt_pq.PQpipelineStatus(t->conn) != PQ_PIPELINE_OFF
                           ? "the connection is in pipeline mode: leave it first"
                       : rt_pq.PQtransactionStatus(t->conn) == PQTRANS_ACTIVE
-                          ? "an answer on the connection was not read to its end"
+                          ? "an answer on the connection was not read to the end"
                           : NULL;
     if (why == NULL)
         return 0;
     snprintf(errmsg, size, "%s", why);
-    return ROTA_INVALID;
+    return rt_pq.PQstatus(t->conn) != CONNECTION_OK ? ROTA_UNREACHABLE : ROTA_INVALID;
 }
 
 static int talk_fd(struct rt_talk *t)

@@ -2,16 +2,20 @@
 /* The participant PostgreSQL, by PREPARE TRANSACTION.
  *
  * Its gid is rota1-NAME, NAME as core/name.h writes it. Any connection of the same database and user may finish a
- * prepared transaction, while the one that prepared it lives or not: no gate.
+ * prepared transaction, whether or not the one that prepared it lives: no gate.
  *
- *   PREPARE has it written anything (a transaction number)? no: COMMIT, read-only. yes: marker and PREPARE
- *   TRANSACTION in one packet ONE_PHASE   marker and COMMIT in one packet
- *   ASK pg_prepared_xacts, then the marker, in two statements: in one the marker would be looked for in a snapshot
- *   from before.
- *               (A commit shows its rows before it leaves the list)
+ *   PREPARE     has it written anything (a transaction number)? no: COMMIT, read-only. yes: marker and PREPARE
+ *               TRANSACTION in one packet
+ *   ONE_PHASE   marker and COMMIT in one packet
+ *   ASK         pg_prepared_xacts, then the marker, in two statements: in one, the marker would be looked up in an
+ *               earlier snapshot. (A commit shows its rows before it leaves the list)
  *
- * A failed transaction answers ROLLBACK to PREPARE TRANSACTION and to COMMIT, and that is no error: what counts is
- * the tag. */
+ * What is prepared belongs to the role of that moment, and only its owner or a superuser may finish it. So if the role is
+ * another than at BEGIN (SET LOCAL ROLE), which the connection will have again, the marker's kind is NULL: the INSERT
+ * fails, and nothing is prepared. SHOW takes no snapshot: the application may still choose the isolation.
+ *
+ * A failed transaction answers ROLLBACK to PREPARE TRANSACTION and to COMMIT, and that is not an error: only the tag
+ * counts. */
 #include "base/bug.h"
 #include "engine/postgres/libpq.h"
 #include "txn/branch/party.h"
@@ -24,7 +28,7 @@
 #include <string.h>
 
 #define GID_TEXT (6 + RT_NAME_TEXT)
-#define PAGE 1000 /* markers that are taken away at once */
+#define PAGE 1000 /* markers deleted at once */
 
 #define DDL                                                                                    \
     "CREATE TABLE IF NOT EXISTS %s (id bytea NOT NULL, branch bigint NOT NULL, kind smallint " \
@@ -40,6 +44,7 @@ enum { /* party->step */
        NUMBERED,
        READONLY_DONE,
        READONLY_ROLLED,
+       LAST_SAID,
        VOTED,
        REFUSED_ROLLED,
        ENDED_ROLLED,
@@ -139,10 +144,12 @@ static bool attach_made(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
 
-    /* Two that make it at once: one of them is told that it is there. */
-    if (said->failed && !is_state(said, "23505") && !is_state(said, "42P07"))
+    if (is_state(said, "42501"))
         return rt_party_end(p, RT_REPLY_NO, error_of(said), "the table of markers is missing: " DDL,
                             TABLE_NAME(p));
+    /* If two make it at once, one of them is told that it is there. */
+    if (said->failed && !is_state(said, "23505") && !is_state(said, "42P07"))
+        return rt_party_end(p, RT_REPLY_NO, error_of(said), "%s", said->text);
     return say_table(p);
 }
 
@@ -150,9 +157,11 @@ static bool attach_found(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
 
-    if (said->failed || said->rows != 1)
-        return rt_party_end(p, RT_REPLY_NO, said->failed ? error_of(said) : ROTA_INVALID,
-                            "the table of markers is missing: " DDL, TABLE_NAME(p));
+    if (said->failed)
+        return rt_party_end(p, RT_REPLY_NO, error_of(said), "%s", said->text);
+    if (said->rows != 1)
+        return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID, "the table of markers is missing: " DDL,
+                            TABLE_NAME(p));
     if (strcmp(said->cell[1], "p") != 0)
         return rt_party_end(p, RT_REPLY_NO, ROTA_UNSUPPORTED,
                             "%s is temporary or unlogged: markers would not outlive a crash",
@@ -177,13 +186,23 @@ static bool begun(struct rt_party *p)
 
     if (said->failed)
         return rt_party_end(p, RT_REPLY_NO, error_of(said), "%s", said->text);
+    snprintf(p->role, sizeof(p->role), "%.63s", said->cell[0]);
     p->op->part->by = p;
     return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
 }
 
+/* 1 if whoever prepares it may finish it, else NULL; with the role at BEGIN. Superusers are members of any role, that of
+ * initdb (10) among them. */
+#define KIND                                              \
+    "CASE WHEN current_setting('role') = $rota$%s$rota$ " \
+    "OR pg_has_role(session_user, 10::oid, 'MEMBER') THEN 1 END"
+#define ANOTHER_ROLE                                                                                     \
+    "its role is not the one in which it began, and nobody could finish what that prepares: RESET ROLE " \
+    "before the commit, or SET ROLE before the branch"
+
 #define HAS_READ "SELECT pg_current_xact_id_if_assigned() IS NULL" /* and not written */
 
-/* What is the application's comes first. */
+/* The application's statement comes first. */
 static bool say_vote(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
@@ -192,15 +211,18 @@ static bool say_vote(struct rt_party *p)
 
     id_of(&part->name.id, id);
     part->prepared = p->op->what == RT_PARTY_PREPARE;
-    if (part->last != NULL && !rt_last_add(p))
+    if (part->last != NULL && !part->prepared && p->step != LAST_SAID)
+        return RT_PARTY_SAY(p, LAST_SAID, "%s", part->last); /* COMMIT must not follow it unseen */
+    if (part->last != NULL && part->prepared && !rt_last_add(p))
         return false;
     if (!part->prepared)
         return RT_PARTY_FORCE(p, VOTED,
                               "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); COMMIT",
                               p->marks, id, part->name.branch);
     return RT_PARTY_FORCE(
-        p, VOTED, "%sINSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); PREPARE TRANSACTION '%s'",
-        asks ? HAS_READ "; " : "", p->marks, id, part->name.branch, gid_of(part, gid));
+        p, VOTED,
+        "%sINSERT INTO %s VALUES (decode('%s', 'hex'), %u, " KIND "); PREPARE TRANSACTION '%s'",
+        asks ? HAS_READ "; " : "", p->marks, id, part->name.branch, p->role, gid_of(part, gid));
 }
 
 static bool vote(struct rt_party *p)
@@ -212,18 +234,19 @@ static bool vote(struct rt_party *p)
         return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID,
                             "the branch has not begun on this connection");
     if (status ==
-        PQTRANS_IDLE) { /* COMMIT, ROLLBACK or DDL that ends it, by the application: who knows what stays */
+        PQTRANS_IDLE) { /* the application ended it by COMMIT, ROLLBACK or DDL: who knows what stays */
         part->by = NULL;
         return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID,
                             "the transaction of the branch was ended on its connection");
     }
     if (part->failed || (status == PQTRANS_INERROR && !RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES))) {
-        rt_party_trouble(p, ROTA_INVALID, "a statement of it failed");
+        rt_party_trouble(p, ROTA_INVALID, "one of its statements failed");
         return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
     }
-    /* Whoever wrote is likely to write: then it is asked with the vote itself, and counts for the next branch. */
+    /* A connection that wrote before will probably write again: then the question goes with the vote itself, and its
+     * answer counts for the next branch. */
     if (p->op->what == RT_PARTY_PREPARE && (p->op->flags & RT_PARTY_WRITES) == 0 && !p->wrote &&
-        part->last == NULL)
+        (part->last == NULL || RT_BUG(RT_BUG_BRANCH_LAST_READS)))
         return RT_PARTY_SAY(p, NUMBERED, HAS_READ);
     return say_vote(p);
 }
@@ -235,7 +258,7 @@ static bool numbered(struct rt_party *p)
     if (!said->failed && strcmp(said->cell[0], "t") == 0)
         return RT_PARTY_SAY(p, READONLY_DONE, "COMMIT");
     p->wrote = true;
-    return say_vote(p); /* whatever is wrong, it will say */
+    return say_vote(p); /* if something is wrong, this will say so */
 }
 
 static bool readonly_done(struct rt_party *p)
@@ -249,16 +272,16 @@ static bool readonly_done(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_READONLY, 0, NULL);
 }
 
-#define OURS 2 /* results of a vote that has something of the application's before them */
+#define OURS 2 /* results of a vote, after the application's own */
 
-/* What the application left to the vote. False: it ended the transaction. */
+/* Takes the result of the statement that the application left to the vote. False: it ended the transaction. */
 static bool take_last(struct rt_party *p)
 {
     p->op->part->changed = rt_talk_from_end(p->talk, OURS).affected;
     return p->talk->said.ends == 1 || RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES);
 }
 
-/* Nothing is left of it but what it committed by itself. */
+/* Nothing is left of it but what it committed on its own. */
 static bool ended_rolled(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
@@ -275,10 +298,26 @@ static bool refuse_last(struct rt_party *p)
     char gid[GID_TEXT];
 
     rt_party_trouble(p, ROTA_INVALID,
-                     "its last statement ended the transaction: only the branch may do that");
+                     "its last statement ended the transaction, which only the branch may do, or "
+                     "rolled back to a savepoint: do that before it");
     if (!p->op->part->prepared)
         return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
     return RT_PARTY_SAY(p, ENDED_ROLLED, "ROLLBACK PREPARED '%s'", gid_of(p->op->part, gid));
+}
+
+/* One phase: the statement that the application left to the vote was said alone. */
+static bool last_said(struct rt_party *p)
+{
+    const struct rt_said *said = &p->talk->said;
+
+    if (said->failed) {
+        rt_party_trouble(p, error_of(said), said->text);
+        return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
+    }
+    p->op->part->changed = rt_talk_from_end(p->talk, 0).affected;
+    if (said->ends > 0 && !RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES))
+        return refuse_last(p);
+    return say_vote(p);
 }
 
 static bool voted(struct rt_party *p)
@@ -287,7 +326,7 @@ static bool voted(struct rt_party *p)
     bool one_phase = p->op->what == RT_PARTY_ONE_PHASE;
     bool yes = strcmp(said->tag, one_phase ? "COMMIT" : "PREPARE TRANSACTION") == 0;
 
-    if (!said->failed && p->op->part->last != NULL && !take_last(p))
+    if (!said->failed && p->op->part->last != NULL && !one_phase && !take_last(p))
         return refuse_last(p);
     if ((!said->failed && yes) || RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES)) {
         if (one_phase)
@@ -296,12 +335,14 @@ static bool voted(struct rt_party *p)
         return rt_party_end(p, one_phase ? RT_REPLY_DONE : RT_REPLY_YES, 0, NULL);
     }
     if (is_state(said, "25006") && strcmp(said->cell[0], "t") == 0 && p->op->part->last == NULL) {
-        p->wrote = false; /* it was taken for one that writes, and may not: READ ONLY */
+        p->wrote = false; /* we took it for a writer, but it is READ ONLY */
         return RT_PARTY_SAY(p, READONLY_ROLLED, "ROLLBACK");
     }
+    bool no_owner = !one_phase && is_state(said, "23502") && strstr(said->text, "kind") != NULL;
     rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID,
-                     said->failed ? said->text
-                                  : "the transaction had failed: the server rolled it back");
+                     no_owner       ? ANOTHER_ROLE
+                     : said->failed ? said->text
+                                    : "the transaction had failed: the server rolled it back");
     return RT_PARTY_SAY(p, REFUSED_ROLLED,
                         "ROLLBACK"); /* a warning if there is nothing to roll back */
 }
@@ -351,9 +392,9 @@ static bool finished(struct rt_party *p)
     const struct rt_said *said = &p->talk->said;
     bool commit = p->op->what == RT_PARTY_COMMIT;
 
-    if (is_state(said, "42704")) /* there is no such */
+    if (is_state(said, "42704")) /* there is no such branch */
         return rt_party_end(p, RT_REPLY_ABSENT, 0, NULL);
-    if (is_state(said, "55000") || is_state(said, "55006")) /* another connection is just at it */
+    if (is_state(said, "55000") || is_state(said, "55006")) /* another connection is at it now */
         return rt_party_end(p, RT_REPLY_HELD, ROTA_BUSY, "%s", said->text);
     if (said->failed)
         return refuse(p);
@@ -376,7 +417,7 @@ static bool say_mark(struct rt_party *p)
                         p->marks, id_of(&part->name.id, id), part->name.branch);
 }
 
-/* By id and branch: who asks may not know the deadline. */
+/* By id and branch: the asker may not know the deadline. */
 static bool say_listed(struct rt_party *p)
 {
     const struct rt_part *part = p->op->part;
@@ -434,7 +475,8 @@ static bool ask_mark(struct rt_party *p)
     if (said->failed)
         return refuse(p);
     if (said->rows == 0 && (p->op->flags & RT_PARTY_FENCE) != 0)
-        return rt_party_end(p, RT_REPLY_HELD, ROTA_BUSY, "its marker went while it was looked at");
+        return rt_party_end(p, RT_REPLY_HELD, ROTA_BUSY,
+                            "its marker disappeared while it was looked at");
     return rt_party_end(p, marked ? RT_REPLY_COMMITTED : RT_REPLY_ABSENT, 0, NULL);
 }
 
@@ -522,8 +564,8 @@ static bool first(struct rt_party *p)
             TABLE_NAME(p));
     case RT_PARTY_BEGIN:
         p->wrote = p->wrote && (p->op->flags & RT_PARTY_READS) == 0;
-        /* what has said NOTIFY cannot be prepared: triggers look whether they may (rota_event_wake) */
-        return RT_PARTY_SAY(p, BEGUN, "BEGIN; SET LOCAL rota.branch = on");
+        /* after NOTIFY it could not be prepared: triggers check whether they may (rota_event_wake) */
+        return RT_PARTY_SAY(p, BEGUN, "BEGIN; SET LOCAL rota.branch = on; SHOW role");
     case RT_PARTY_PREPARE:
     case RT_PARTY_ONE_PHASE:
         return vote(p);
@@ -555,6 +597,7 @@ static bool step(struct rt_party *p)
         [NUMBERED] = numbered,
         [READONLY_DONE] = readonly_done,
         [READONLY_ROLLED] = refused_rolled,
+        [LAST_SAID] = last_said,
         [VOTED] = voted,
         [REFUSED_ROLLED] = refused_rolled,
         [ENDED_ROLLED] = ended_rolled,

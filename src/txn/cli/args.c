@@ -103,12 +103,13 @@ int rt_args_id(const char *command, int argc, char **argv, struct rt_txn_id *id)
     int64_t deadline;
 
     if (argc == 0)
-        return rt_args_usage(command, "the id of the transaction is missing");
+        return rt_args_usage(command, "the transaction id is missing");
     if (argc > 1)
-        return rt_args_usage(command, "'%s' is too much", argv[1]);
+        return rt_args_usage(command, "unexpected argument '%s'", argv[1]);
     if (!rt_args_read_id(argv[0], id, &deadline))
-        return rt_args_usage(command,
-                             "'%.80s' is no id: 32 hexadecimal digits, as 'rota txn ls' shows them",
-                             argv[0]);
+        return rt_args_usage(
+            command,
+            "'%.80s' is not an id: give 32 hexadecimal digits, as 'rota txn ls' shows them",
+            argv[0]);
     return RT_EXIT_OK;
 }

@@ -14,22 +14,22 @@ struct rt_args {
     bool json;
 };
 
-/* As getopt_long, over OPTIONS and those above, which are dealt with here. 'h': the help was asked for. */
+/* Like getopt_long, over OPTIONS and those above, which are handled here. 'h': help was asked for. */
 int rt_args_next(struct rt_args *args, int argc, char **argv, const char *letters,
                  const struct option *options);
-void rt_args_rewind(void); /* before the first of another argv */
+void rt_args_rewind(void); /* before reading another argv */
 
-/* For what rt_args_next answered, if it is no option of the command: prints its help ('h'; RT_EXIT_OK), or complains
- * (RT_EXIT_USAGE). */
+/* For what rt_args_next returned, if it is not one of the command's options: prints its help ('h'; RT_EXIT_OK), or
+ * complains (RT_EXIT_USAGE). */
 int rt_args_other(const char *command, char **argv, int c);
 __attribute__((format(printf, 2, 3))) int rt_args_usage(const char *command, const char *format,
                                                         ...);
 
-/* The only operand, an id: 32 hexadecimal digits, or with its deadline behind them as rota_txn_id gives it. RT_EXIT_OK,
- * or it was complained. */
+/* The only operand, an id: 32 hexadecimal digits, perhaps with its deadline behind them, as rota_txn_id gives it.
+ * RT_EXIT_OK, or a complaint was printed. */
 int rt_args_id(const char *command, int argc, char **argv, struct rt_txn_id *id);
 
-/* False: TEXT is no id. *DEADLINE_MS: as it says; -1: it does not. */
+/* False: TEXT is no id. *DEADLINE_MS: as TEXT gives it; -1: it does not. */
 bool rt_args_read_id(const char *text, struct rt_txn_id *id, int64_t *deadline_ms);
 
 #endif

@@ -19,7 +19,7 @@ struct rt_job { /* a command of rota-txn */
 
 extern const struct rt_job rt_jobs[]; /* ends with a NULL name */
 const struct rt_job *rt_job_find(const char *name);
-int rt_job_help(const struct rt_job *job); /* NULL: of all */
+int rt_job_help(const struct rt_job *job); /* NULL: for all */
 
 extern const char rt_job_help_ls[], rt_job_help_show[], rt_job_help_outcome[], rt_job_help_settle[],
     rt_job_help_indoubt[], rt_job_help_resolve[], rt_job_help_recover[], rt_job_help_serve[],
@@ -41,8 +41,8 @@ int rt_job_doctor(struct rt_args *args, int argc, char **argv);
 int rt_job_demo(struct rt_args *args, int argc, char **argv); /* rota demo bank, rota demo order */
 
 /* Lines in the help of every command. */
-#define RT_JOB_HELP                                                       \
-    "      --journal URL     else $ROTA_JOURNAL, else this user's file\n" \
+#define RT_JOB_HELP                                                           \
+    "      --journal URL     default: $ROTA_JOURNAL, else this user's file\n" \
     "      --resources FILE  instead of ~/.config/rota/txn and /etc/rota/txn\n"
 
 #endif

@@ -20,16 +20,16 @@
 const char rt_job_help_demo[] =
     "Usage: rota demo bank [OPTION]...\n"
     "  or:  rota demo order [--fail WHAT] [--json]   (three services; --help)\n"
-    "Half of a bank's accounts are in MariaDB, half in PostgreSQL. Tellers carry coins\n"
-    "from one to the other, and are killed again and again: without transactions coins\n"
-    "are made and lost, with them the sum stays. Starts both databases in a temporary\n"
-    "folder, if they are installed.\n"
+    "Half of a bank's accounts are in MariaDB, half in PostgreSQL. Tellers move coins\n"
+    "between the two and are killed again and again. Without transactions, coins are\n"
+    "created and lost; with them, the total stays the same. Starts both databases in\n"
+    "a temporary folder, if they are installed.\n"
     "\n"
-    "      --mysql URL       a MariaDB that is there, instead of one of our own; it gets\n"
-    "                        a table rota_demo_account, which is dropped if it is there\n"
-    "      --postgres URL    the same; it needs max_prepared_transactions\n"
-    "      --tellers N       4: how many at once\n"
-    "      --kills N         20: how many are killed\n"
+    "      --mysql URL       use this MariaDB instead of starting one; a table\n"
+    "                        rota_demo_account there is dropped and created anew\n"
+    "      --postgres URL    the same for PostgreSQL; needs max_prepared_transactions\n"
+    "      --tellers N       tellers at work at once (4)\n"
+    "      --kills N         how many are killed (20)\n"
     "      --json            one JSON object\n";
 
 struct demo {
@@ -157,7 +157,7 @@ static int run(struct demo *d)
 
 /* ---- Whoever stops it leaves nothing behind --------------------------------------------------- */
 
-/* What is meant for the user's own servers says nothing to ours. */
+/* Settings meant for the user's own servers must not reach ours. */
 static void forget_others(const struct demo *d)
 {
     static const char *const names[] = {"PGHOST",     "PGHOSTADDR", "PGPORT",    "PGPASSWORD",
@@ -184,7 +184,7 @@ static int play(void *arg)
     return code;
 }
 
-/* At databases that stay nothing stays in doubt: its journal goes. */
+/* Leaves nothing in doubt at databases that stay, because its journal goes. */
 static void mend(struct demo *d)
 {
     struct rt_bank bank = {.journal = d->journal};
@@ -193,7 +193,7 @@ static void mend(struct demo *d)
         bank.url[i] = d->given[i];
     if (bank.url[0] == NULL && bank.url[1] == NULL)
         return;
-    rt_out_error("stopped: what is in doubt is finished first, in some seconds");
+    rt_out_error("stopped: first finishing what is in doubt, which takes some seconds");
     if (rt_bank_mend(&bank) == 0)
         return;
     rt_out_error("%s; their journal is kept: %s", bank.errmsg, d->journal);
@@ -228,10 +228,10 @@ static int parse(struct demo *d, struct rt_args *args, int argc, char **argv, bo
             return rt_args_other("demo", argv, c);
         }
         if (!good)
-            return rt_args_usage("demo", "'%s' is no such number", optarg);
+            return rt_args_usage("demo", "'%s' is not a valid number", optarg);
     }
     if (optind < argc && strcmp(argv[optind], "bank") != 0)
-        return rt_args_usage("demo", "there is no demo '%s' of transactions: bank, order",
+        return rt_args_usage("demo", "there is no transaction demo '%s': use bank or order",
                              argv[optind]);
     return RT_EXIT_OK;
 }

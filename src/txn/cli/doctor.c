@@ -19,19 +19,19 @@
 const char rt_job_help_doctor[] =
     "Usage: rota txn doctor\n"
     "  or:  rota txn doctor --ddl [journal | RESOURCE]\n"
-    "Reads the settings of the journal and of each database that decide whether a\n"
-    "crash can lose anything: a verdict per promise, with a remedy. A Galera cluster,\n"
-    "a replica and a server without two-phase commit are refused, with the reason.\n"
+    "Checks the settings of the journal and of each database that decide whether a\n"
+    "crash can lose anything: a verdict for each promise, with a remedy. Refuses a\n"
+    "Galera cluster, a replica and a server without two-phase commit, and says why.\n"
     "\n"
-    "      --ddl             prints the tables that they need, for somebody who may\n"
-    "                        create them; no server is asked\n"
+    "      --ddl             print the tables that they need, for somebody who may\n"
+    "                        create them; no server is contacted\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "Exit: 0; 1 if a promise is broken.\n";
 
 struct round {
     json_t *findings; /* NULL: in words */
     size_t broken;
-    char of[256]; /* whose were printed last */
+    char of[256]; /* whose findings were printed last */
 };
 
 static void print_text(struct round *round, const struct rt_finding *f)
@@ -80,6 +80,48 @@ static const char *journal_text(const struct rt_args *args, char *out, size_t si
 
 /* ---- The journal --------------------------------------------------------------------- */
 
+/* A floor in the future forbids all that is begun before it. */
+static void judge_floor(struct round *round, const struct rt_visit *v)
+{
+    int64_t now = rt_visit_wall_ms() < v->now_ms ? rt_visit_wall_ms() : v->now_ms;
+    struct rt_finding f = {"journal", "new transactions are above its floor", "kept", "", ""};
+    char date[32], text[96];
+
+    snprintf(text, sizeof(text), "the floor is at %s",
+             rt_visit_date(v->floor_ms, date, sizeof(date)));
+    f.setting = v->floor_ms > 0 ? text : "nothing was forgotten yet";
+    if (v->floor_ms > now) {
+        f.verdict = "broken";
+        f.remedy =
+            "set this clock if it is behind; else wait until then; or finish what 'rota txn ls' shows, then "
+            "give everybody a new journal (another folder, database or ?prefix=)";
+    }
+    on_finding(round, &f);
+}
+
+/* Writes what changes nothing: an id that nobody has is done; one below the floor is decided. */
+static void judge_writing(struct round *round, const struct rt_visit *v)
+{
+    struct rt_txn_id id = rt_txn_id_make(v->number, 0, 0);
+    struct rt_journal_op done = {.kind = RT_JOURNAL_DONE, .finish = {.ids = &id, .count = 1}};
+    struct rt_journal_op decide = {.kind = RT_JOURNAL_DECIDE};
+    struct rt_finding f = {"journal", "decisions can be written", "kept", "", ""};
+
+    decide.decide.id = id;
+    decide.decide.decision = RT_JOURNAL_ABORT;
+    int err = rt_txns_ask(v->m, &done);
+    if (err == 0 && v->floor_ms > 0)
+        err = rt_txns_ask(v->m, &decide);
+    if (err != 0) {
+        f.verdict = "broken";
+        f.setting = rota_txn_errmsg(v->m);
+        f.remedy =
+            "its user needs SELECT, INSERT, UPDATE and DELETE on rota_txn, rota_txn_branch, rota_txn_meta and "
+            "rota_txn_resource (etcd: readwrite on the prefix)";
+    }
+    on_finding(round, &f);
+}
+
 static void judge_journal(struct round *round, const struct rt_args *args, const struct rt_visit *v,
                           const char *unsafe)
 {
@@ -99,6 +141,8 @@ static void judge_journal(struct round *round, const struct rt_args *args, const
         "journal", "other machines can recover", local ? "limited" : "kept", text,
         local ? "a journal at postgres://, mysql:// or etcd:// can be shared" : ""};
     on_finding(round, &f);
+    judge_floor(round, v);
+    judge_writing(round, v);
     bool agree = apart > -SKEW_MS && apart < SKEW_MS;
     snprintf(skew, sizeof(skew), "this machine is %" PRId64 " ms %s", apart < 0 ? -apart : apart,
              apart < 0 ? "behind" : "ahead");
@@ -146,7 +190,7 @@ static void take_stranger(void *arg, const char *name, const char *url, int64_t 
     const struct strangers *s = arg;
     const struct rt_finding f = {
         name, "recovery here can reach it", "limited", url,
-        "others use it: a line NAME = URL in ~/.config/rota/txn or /etc/rota/txn"};
+        "others use it: add a line NAME = URL to ~/.config/rota/txn or /etc/rota/txn"};
 
     (void)seen_ms;
     if (!rt_survey_is_note(name) && !rt_resources_knows(s->known, name))
@@ -313,6 +357,6 @@ int rt_job_doctor(struct rt_args *args, int argc, char **argv)
         ddl = true;
     }
     if (optind + (ddl ? 1 : 0) < argc)
-        return rt_args_usage("doctor", "'%s' is too much", argv[optind + (ddl ? 1 : 0)]);
+        return rt_args_usage("doctor", "unexpected argument '%s'", argv[optind + (ddl ? 1 : 0)]);
     return ddl ? tables(args, argv[optind]) : examine(args);
 }

@@ -13,22 +13,23 @@
 
 #define DAY_MS UINT64_C(86400000)
 #define KEEP_MS (7 * DAY_MS)
-#define LEAST_MS (2 * DAY_MS) /* twice the longest that a transaction may take */
+#define LEAST_MS (2 * DAY_MS) /* twice the longest time that a transaction may take */
 
 const char rt_job_help_gc[] =
     "Usage: rota txn gc [--keep TIME]\n"
-    "Forgets transactions that are over: rows in the journal, then markers at the\n"
-    "databases, rows in the fences of services (table rota_fence), and promises of\n"
-    "three-phase commit (rota_promise). What is not finished, or mixed, stays,\n"
-    "however old. Run it at any time.\n"
+    "Forgets transactions that are over: removes their rows in the journal, then\n"
+    "their markers in the databases, rows in the fences of services (rota_fence) and\n"
+    "promises of three-phase commit (rota_promise). Unfinished and mixed ones stay,\n"
+    "however old. It may run at any time.\n"
     "\n"
-    "      --keep TIME       outcomes stay known for so long: 7d (at least 2d)\n"
+    "      --keep TIME       how long outcomes stay known: 7d (at least 2d)\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
-    "Exit: 0; 1 if a database could not be asked: its markers stay for the next time.\n";
+    "Exit: 0; 1 if a database did not answer: its markers stay for the next run.\n";
 
 struct sweep {
     const struct rt_visit *visit;
-    int64_t before_ms;
+    int64_t keep_ms;
+    int64_t before_ms; /* the journal says */
     uint64_t rows;
     struct rt_txn_id *undone;
     size_t undone_count;
@@ -38,7 +39,8 @@ struct sweep {
 
 static int forget_rows(struct sweep *s)
 {
-    struct rt_journal_op op = {.kind = RT_JOURNAL_FORGET, .forget = {.before_ms = s->before_ms}};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_FORGET,
+                               .forget = {.before_ms = RT_TXN_BIRTH_MAX, .keep_ms = s->keep_ms}};
     int err;
 
     do {
@@ -47,12 +49,12 @@ static int forget_rows(struct sweep *s)
         if (err == 0)
             s->rows += op.forget.count;
     } while (err == 0 && op.forget.more);
-    if (err == 0 && op.forget.floor_ms < s->before_ms)
-        s->before_ms = op.forget.floor_ms;
+    s->before_ms = op.forget.floor_ms < op.forget.before_ms ? op.forget.floor_ms
+                                                            : op.forget.before_ms;
     return err;
 }
 
-/* What stands below the floor and is not done: its markers stay. */
+/* Finds what is below the floor and not done: its markers stay. */
 static int find_undone(struct sweep *s)
 {
     struct rt_records records;
@@ -68,7 +70,7 @@ static int find_undone(struct sweep *s)
     return err;
 }
 
-/* All that goes by FLAGS at NAME; its number, and 0 or why not. */
+/* Forgets all that FLAGS cover at NAME; returns how many, and in *ERR 0 or why not. */
 static uint64_t forget_at(struct sweep *s, const char *name, uint32_t flags, int *err)
 {
     struct rt_party_op op = {.what = RT_PARTY_FORGET, .flags = flags};
@@ -153,7 +155,7 @@ static void take_own(void *arg, struct rt_resource *r)
     add_name(arg, rt_resource_name(r));
 }
 
-/* What the journal knows; then what only this machine does: it may be a service's. */
+/* First what the journal knows; then what only this machine knows: it may be a service's. */
 static int all_resources(struct sweep *s)
 {
     struct names names = {0};
@@ -176,7 +178,7 @@ static int all_resources(struct sweep *s)
 
 static int collect(struct rt_visit *v, int64_t keep_ms, bool json)
 {
-    struct sweep s = {.visit = v, .before_ms = v->now_ms - keep_ms};
+    struct sweep s = {.visit = v, .keep_ms = keep_ms};
     int code = RT_EXIT_OK;
 
     s.sites = json ? json_array() : NULL;
@@ -211,10 +213,10 @@ int rt_job_gc(struct rt_args *args, int argc, char **argv)
         if (c != 'k')
             return rt_args_other("gc", argv, c);
         if (!rt_options_duration_ms(optarg, &keep_ms) || keep_ms < LEAST_MS)
-            return rt_args_usage("gc", "--keep '%s' is no time from 2d to 366d", optarg);
+            return rt_args_usage("gc", "--keep '%s' is not a time from 2d to 366d", optarg);
     }
     if (optind < argc)
-        return rt_args_usage("gc", "'%s' is too much", argv[optind]);
+        return rt_args_usage("gc", "unexpected argument '%s'", argv[optind]);
     int code = rt_visit_open(&visit, args, &(struct rota_txns_options){0});
     if (code != RT_EXIT_OK)
         return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is called when a transaction needs a person: a queue, a thread, a command. */
+/* Calls somebody when a transaction needs a person: a queue, a thread, a command. */
 #include "txn/cli/hook.h"
 
 #include "cli/out.h"
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define QUEUE 64   /* commands that wait */
-#define MOST 16384 /* calls that are not written down yet */
+#define MOST 16384 /* calls not yet written down */
 #define SEEN 256
 #define LIMIT_MS 10000
 #define LOOK_MS 50 /* where the kernel has no pidfd */
@@ -41,15 +41,15 @@ static struct {
     pthread_mutex_t mu; /* for what comes, `seen`, counts */
     struct call *first, **last;
     size_t count;
-    struct call seen[SEEN]; /* the last that were called; without their lines */
+    struct call seen[SEEN]; /* the last calls; without their lines */
     size_t seen_count;
     struct rt_hook_counts counts;
-    struct call *runs, **runs_last; /* the thread's own: written down, the command is to be run */
+    struct call *runs, **runs_last; /* the thread's own: written down, command still to be run */
     size_t run_count;
     pthread_t thread;
     bool running;
     int bell;           /* eventfd: a call, or the end */
-    _Atomic int64_t by; /* 0: it goes on; else the end, at this time (CLOCK_BOOTTIME, ns) */
+    _Atomic int64_t by; /* 0: it goes on; else it ends at this time (CLOCK_BOOTTIME, ns) */
     const struct rt_visit *v;
     char *command; /* a copy; NULL: none */
 } hook = {
@@ -62,10 +62,10 @@ static void ring(void)
     uint64_t one = 1;
     ssize_t n = hook.bell >= 0 ? write(hook.bell, &one, sizeof(one)) : 0;
 
-    (void)n; /* a counter that is full rings, too */
+    (void)n; /* a full counter rings, too */
 }
 
-/* Whether it was called before; now it was. */
+/* Whether it was called before; records that it is called now. */
 static bool was_seen(const struct call *c)
 {
     for (size_t i = 0; i < SEEN && i < hook.seen_count; i++)
@@ -134,7 +134,7 @@ static void count(uint64_t *what)
     pthread_mutex_unlock(&hook.mu);
 }
 
-/* What has come is written into the journal, whatever a command does meanwhile; then commands wait for their turn. */
+/* Writes what has come into the journal, whatever a command does meanwhile; then commands wait for their turn. */
 static void write_down(void)
 {
     struct rt_txn_id id;
@@ -157,7 +157,7 @@ static void write_down(void)
 
 /* ---- The command ------------------------------------------------------------------ */
 
-/* Ours with that of C; NULL: no memory. Its first three are to be freed, and it. */
+/* Our environment with C's variables; NULL: no memory. Free its first three, and it. */
 static char **environment(const struct call *c)
 {
     static const char *const names[] = {"ROTA_TXN=", "ROTA_RESOURCE=", "ROTA_LINE="};
@@ -214,7 +214,7 @@ static int spawn(const struct call *c, pid_t *pid)
     return err;
 }
 
-/* When PID is killed: after its time, and never long after the end of all. */
+/* When to kill the command: after its time, and never long after the end of it all. */
 static int64_t limit_of(int64_t until)
 {
     int64_t by = atomic_load(&hook.by);
@@ -259,7 +259,7 @@ static void run(const struct call *c)
         rt_out_error("on_attention: %s", strerror(err));
     } else if (!await(pid, &status)) {
         count(&hook.counts.killed);
-        rt_out_error("on_attention: it took longer than %d s, and was killed", LIMIT_MS / 1000);
+        rt_out_error("on_attention: it took longer than %d s and was killed", LIMIT_MS / 1000);
     } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         count(&hook.counts.failed);
         rt_out_error("on_attention: it ended with %s%d", WIFSIGNALED(status) ? "signal " : "",
@@ -331,7 +331,7 @@ void rt_hook_stop(void)
     hook.bell = -1;
     pthread_mutex_unlock(&hook.mu);
     if (hook.counts.dropped > 0 && has_command)
-        rt_out_error("on_attention: not run %llu times", (unsigned long long)hook.counts.dropped);
+        rt_out_error("on_attention: skipped %llu times", (unsigned long long)hook.counts.dropped);
 }
 
 struct rt_hook_counts rt_hook_counts(void)

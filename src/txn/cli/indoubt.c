@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn indoubt: what is prepared at the databases, joined with what the journal says of it. */
+/* rota txn indoubt: what is prepared at the databases, joined with what the journal says about it. */
 #include "cli/json.h"
 #include "cli/out.h"
 #include "txn/cli/survey.h"
@@ -12,20 +12,20 @@
 
 const char rt_job_help_indoubt[] =
     "Usage: rota txn indoubt\n"
-    "Asks every database that has a URL here, or that the journal has heard of, what\n"
-    "is prepared there, and the journal what was decided: who blocks whom, since\n"
-    "when, and what would finish each branch. Nothing is touched.\n"
+    "Asks every database with a URL here, or known to the journal, what is prepared\n"
+    "there, and the journal what was decided: shows who blocks whom, since when, and\n"
+    "what would finish each branch. Changes nothing.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "  commit, abort  decided: its process or recovery is about to finish it\n"
-    "  young          undecided, its deadline is ahead: its process may be at work\n"
+    "  young          undecided, before its deadline: its process may be at work\n"
     "  undecided      past its deadline: recovery aborts it, or 'resolve --abort ID'\n"
     "  expired        too old to be decided any more: to be rolled back\n"
-    "  elsewhere      of another journal: ask there (--journal)\n"
-    "  foreign        of another program\n"
+    "  elsewhere      belongs to another journal: ask there (--journal)\n"
+    "  foreign        belongs to another program\n"
     "\n"
-    "Exit: 0; 1 if something of this journal is in doubt that is not young, or a\n"
-    "database could not be asked.\n";
+    "Exit: 0; 1 if a branch of this journal is in doubt and not young, or a database\n"
+    "did not answer.\n";
 
 enum about { COMMIT, ABORT, YOUNG, UNDECIDED, EXPIRED, ELSEWHERE, FOREIGN };
 static const char *const words[] = {"commit",  "abort",     "young",  "undecided",
@@ -34,7 +34,7 @@ static const char *const words[] = {"commit",  "abort",     "young",  "undecided
 struct doubt {
     const struct rt_visit *visit;
     struct rt_survey survey;
-    enum about *about; /* as survey.found */
+    enum about *about; /* parallel to survey.found */
     int64_t now_ms;
 };
 
@@ -73,7 +73,7 @@ static int look(struct doubt *d)
     return err;
 }
 
-/* What finishes it: a statement; or what comes first. */
+/* What finishes it: a statement; or what must happen first. */
 static const char *way_out(const struct doubt *d, size_t i, char *out, size_t size)
 {
     const struct rt_found *f = &d->survey.found[i];
@@ -198,12 +198,12 @@ static void print_text(const struct doubt *d)
         const char *why = site->err != 0 ? site->why : site->blind;
         if (why != NULL)
             rt_out_error("%s: %s%s", rt_out_clean(site->name, name, sizeof(name)),
-                         site->err != 0 ? "" : "who waits cannot be seen: ",
+                         site->err != 0 ? "" : "cannot see who waits: ",
                          rt_out_clean(why, text, sizeof(text)));
     }
     if (d->survey.site_count == 0)
         rt_out_error(
-            "no database was asked, none is known: lines NAME = URL in ~/.config/rota/txn or "
+            "no database was asked, none is known: add lines NAME = URL to ~/.config/rota/txn or "
             "/etc/rota/txn");
     else if (d->survey.found_count == 0 && isatty(STDOUT_FILENO))
         rt_out_error("nothing is prepared at any of %zu databases", d->survey.site_count);
@@ -229,7 +229,7 @@ int rt_job_indoubt(struct rt_args *args, int argc, char **argv)
     if (c != -1)
         return rt_args_other("indoubt", argv, c);
     if (optind < argc)
-        return rt_args_usage("indoubt", "'%s' is too much", argv[optind]);
+        return rt_args_usage("indoubt", "unexpected argument '%s'", argv[optind]);
     int code = rt_visit_open(&visit, args, &(struct rota_txns_options){0});
     if (code != RT_EXIT_OK)
         return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn ls: what the journal has that is open or not finished, by deadline; or all that it has. */
+/* rota txn ls: what is open or unfinished in the journal, by deadline; or everything in it. */
 #include "cli/json.h"
 #include "cli/out.h"
 #include "txn/cli/notes.h"
@@ -15,28 +15,28 @@
 
 const char rt_job_help_ls[] =
     "Usage: rota txn ls [--all | --attention]\n"
-    "Lists the transactions of the journal that are open or not finished, those with\n"
-    "the earliest deadline first.\n"
+    "Lists the transactions in the journal that are open or not finished, earliest\n"
+    "deadline first.\n"
     "\n"
-    "      --all             also what is finished, and not forgotten yet (gc); the\n"
-    "                        oldest first\n"
-    "      --attention       only what a person was called for, or what is not\n"
-    "                        finished a minute after it was decided, or open a minute\n"
-    "                        after its deadline\n"
+    "      --all             also the finished ones not yet forgotten (gc); oldest\n"
+    "                        first\n"
+    "      --attention       only those that a person was called for, or that are\n"
+    "                        not finished a minute after their decision, or open a\n"
+    "                        minute after their deadline\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "STATE is open; overdue: undecided past its deadline, recovery will abort it;\n"
-    "committing, aborting: decided, and a branch has not heard of it yet; committed,\n"
+    "committing, aborting: decided, but a branch has not been told yet; committed,\n"
     "aborted: all have.\n"
-    "DEADLINE 'served': it is of 'rota txn serve', which finishes it.\n"
-    "The journal has no row of a transaction that prepared and was never decided:\n"
-    "'rota txn indoubt' looks for those at the databases.\n"
+    "DEADLINE 'served': it belongs to 'rota txn serve', which finishes it.\n"
+    "The journal has no row for a transaction that prepared but was never decided:\n"
+    "'rota txn indoubt' looks for those in the databases.\n"
     "Exit: 0; with --attention 1 if there are any.\n";
 
 static bool needs_attention(const struct rt_item *item, int64_t now_ms)
 {
     int64_t since = item->decided_ms != 0 ? item->decided_ms : item->deadline_ms;
 
-    /* of rota txn serve: how long one takes is its own to say */
+    /* rota txn serve's: it decides how long one takes */
     if (rt_plans_has(item) && item->stands == RT_JOURNAL_OPEN)
         return !item->done && item->called;
     return !item->done && (item->called || now_ms - since > ATTENTION_MS);
@@ -168,7 +168,7 @@ int rt_job_ls(struct rt_args *args, int argc, char **argv)
     if (all && attention)
         return rt_args_usage("ls", "--all and --attention exclude each other");
     if (optind < argc)
-        return rt_args_usage("ls", "'%s' is too much", argv[optind]);
+        return rt_args_usage("ls", "unexpected argument '%s'", argv[optind]);
     int code = rt_visit_open(&visit, args, &(struct rota_txns_options){0});
     if (code != RT_EXIT_OK)
         return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command rota-txn, which is also 'rota txn': options for all, and the table of commands. */
+/* The command rota-txn, also 'rota txn': options for all, and the table of commands. */
 #include "cli/out.h"
 #include "txn/cli/args.h"
 
@@ -14,18 +14,19 @@ const struct rt_job rt_jobs[] = {
     {"ls", "list transactions that are open or not finished", rt_job_help_ls, rt_job_ls},
     {"show", "show one: its branches, and what each database has", rt_job_help_show, rt_job_show},
     {"outcome", "say how one ended", rt_job_help_outcome, rt_job_outcome},
-    {"settle", "the same; one that is open is aborted now", rt_job_help_settle, rt_job_settle},
-    {"indoubt", "what is prepared at the databases, and who waits for it", rt_job_help_indoubt,
+    {"settle", "the same, but abort it now if it is open", rt_job_help_settle, rt_job_settle},
+    {"indoubt", "show what is prepared in the databases, and who waits", rt_job_help_indoubt,
      rt_job_indoubt},
-    {"resolve", "the way out for a person", rt_job_help_resolve, rt_job_resolve},
+    {"resolve", "finish one by hand when recovery cannot", rt_job_help_resolve, rt_job_resolve},
     {"recover", "finish what dead processes left; a daemon", rt_job_help_recover, rt_job_recover},
-    {"serve", "serve programs with DTM's clients: tcc, saga, msg", rt_job_help_serve, rt_job_serve},
-    {"three", "three-phase commit over participants", rt_job_help_three, rt_job_three},
-    {"participant", "take part in it at a database; a daemon", rt_job_help_participant,
+    {"serve", "serve programs that use DTM's clients: tcc, saga, msg", rt_job_help_serve,
+     rt_job_serve},
+    {"three", "run a three-phase commit over participants", rt_job_help_three, rt_job_three},
+    {"participant", "take part in it for a database; a daemon", rt_job_help_participant,
      rt_job_participant},
     {"events", "the outbox: ls, show, replay, dead, stats", rt_job_help_events, rt_job_events},
-    {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
-    {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
+    {"gc", "forget transactions that are over", rt_job_help_gc, rt_job_gc},
+    {"doctor", "check what the journal and databases promise", rt_job_help_doctor, rt_job_doctor},
     {"demo", "a bank whose tellers are killed; an order over three services", rt_job_help_demo,
      rt_job_demo},
     {NULL, NULL, NULL, NULL},
@@ -33,14 +34,14 @@ const struct rt_job rt_jobs[] = {
 
 static const char help_head[] =
     "Usage: rota txn [OPTION]... COMMAND ...\n"
-    "Transactions over several databases: all of it happens, or nothing.\n";
+    "Transactions across several databases: all of it happens, or nothing does.\n";
 
 static const char help_tail[] =
     "\n"
     "      --journal URL     where decisions are kept: file:, postgres://, mysql://,\n"
-    "                        etcd://; without it $ROTA_JOURNAL, else this user's file\n"
-    "      --resources FILE  the databases and how to reach them, NAME = URL in each\n"
-    "                        line; without it ~/.config/rota/txn and /etc/rota/txn\n"
+    "                        etcd://; default: $ROTA_JOURNAL, else this user's file\n"
+    "      --resources FILE  the databases and how to reach them, one NAME = URL per\n"
+    "                        line; default: ~/.config/rota/txn and /etc/rota/txn\n"
     "      --json            JSON instead of text\n"
     "  -h, --help            'rota txn COMMAND --help' for a command; -V, --version\n"
     "Exit: 1 something needs a person, 64 wrong usage, 69 journal or database not\n"
@@ -76,7 +77,7 @@ static int help(int argc, char **argv)
     return rt_job_help(job);
 }
 
-/* What is opened must not land on a standard descriptor that was closed when we began. */
+/* Nothing we open may land on a standard descriptor that was closed when we began. */
 static void occupy_standard(void)
 {
     int fd;
@@ -88,7 +89,7 @@ static void occupy_standard(void)
         close(fd);
 }
 
-/* What the client libraries keep of passwords would be in a core dump, and open to whatever else this user runs. */
+/* Passwords that the client libraries keep would be in a core dump, and open to whatever else this user runs. */
 static void keep_to_ourselves(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who resolved what. A note is the resource "rota:note:ID:TIME:RANDOM", and its text is where a URL would be. And who was
- * called for: "rota:call:ID:RESOURCE". */
+/* Who resolved what. A note is the resource "rota:note:ID:TIME:RANDOM", with its text in place of a URL. And what a
+ * person was called for: "rota:call:ID:RESOURCE". */
 #include "txn/cli/notes.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #define NAME_ROOM 96
 #define TEXT_ROOM 512
 
-/* user@host; the user who asked sudo for it, too. */
+/* user@host; and the user who ran sudo, if any. */
 static void who_am_i(char *out, size_t size)
 {
     const struct passwd *me = getpwuid(geteuid());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service manager is told, by the socket that $NOTIFY_SOCKET names: sd_notify(3) by hand. */
+/* What a service manager is told, over the socket that $NOTIFY_SOCKET names: sd_notify(3) by hand. */
 #include "txn/cli/notify.h"
 
 #include <stdarg.h>

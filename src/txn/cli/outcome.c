@@ -11,21 +11,21 @@
     "\n"                                                                       \
     "  open       nothing is decided: under way, or never heard of\n"          \
     "  committed  all of it happened, or will\n"                               \
-    "  aborted    nothing of it happened, or stays\n"                          \
+    "  aborted    nothing of it happened or remains\n"                         \
     "  expired    too old: finished and forgotten, or never decided\n"         \
-    "  stuck      decided, and a branch cannot be finished without a person\n" \
+    "  stuck      decided, but a branch cannot be finished without a person\n" \
     "\n"
 
 const char rt_job_help_outcome[] = "Usage: rota txn outcome ID\n"
-                                   "Says how the transaction ID stands, in a word.\n"
+                                   "Says in one word how the transaction ID stands.\n"
                                    "\n"
                                    "      --json            one JSON object\n" RT_JOB_HELP EXITS
                                    "Exit: 0 committed or aborted, 1 stuck or expired, 75 open.\n";
 
 const char rt_job_help_settle[] =
     "Usage: rota txn settle ID\n"
-    "As outcome, but a transaction that is open is aborted now, even if its process\n"
-    "is at work: it will be told that it was.\n"
+    "Like outcome, but an open transaction is aborted now, even if its process is\n"
+    "still at work: that process will be told.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP EXITS
     "Exit: 0 committed or aborted, 1 stuck or expired.\n";

@@ -3,13 +3,14 @@
 #include "txn/cli/parts.h"
 
 #include "txn/cli/plans.h"
+#include "txn/manager/tcc.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_MS 150 /* InnoDB shows anything new only to who waits 100 ms */
+#define PAUSE_MS 150 /* InnoDB shows news only to those who wait 100 ms */
 
 const char *rt_parts_word(enum rt_standing standing)
 {
@@ -73,7 +74,38 @@ static bool has(const struct rt_parts *p, uint32_t number)
     return false;
 }
 
-static void add(struct rt_parts *p, const struct rt_visit *v, const struct rt_txn_id *id,
+/* Nobody can ask a service what it did with a call: who finishes it, and what that needs. */
+static void take_service(struct rt_piece *piece, const struct rt_visit *v,
+                         const struct rt_item *item, const struct rt_limb *limb)
+{
+    bool commit = item->stands == RT_JOURNAL_COMMIT;
+    const char *does = commit ? "confirms" : "cancels";
+    char why[sizeof(piece->why)];
+
+    piece->service = true;
+    if (item->done) {
+        piece->standing = commit ? RT_STANDING_COMMITTED : RT_STANDING_ABSENT;
+        return;
+    }
+    if (!commit && item->stands != RT_JOURNAL_ABORT)
+        snprintf(why, sizeof(why), "a service: it is confirmed or cancelled once that is decided");
+    else if ((limb->mode & ~RT_MODE_ORDERED) == RT_TCC_CALL)
+        snprintf(why, sizeof(why),
+                 "a service: recovery %s it, in a program that serves %.60s (rota_tcc_serve)", does,
+                 limb->resource);
+    else if (limb->by_name && !rt_resources_knows(rt_txns_resources(v->m), limb->resource))
+        snprintf(why, sizeof(why),
+                 "a service: recovery %s it where it knows it: "
+                 "add '%.40s = https://...' to ~/.config/rota/txn and run 'rota txn recover'",
+                 does, limb->resource);
+    else
+        snprintf(why, sizeof(why),
+                 "a service: recovery %s it: run 'rota txn recover' if no recovery is running",
+                 does);
+    not_known(piece, 0, why);
+}
+
+static void add(struct rt_parts *p, const struct rt_visit *v, const struct rt_item *item,
                 const struct rt_limb *limb, const struct rt_survey *s)
 {
     const char *resource = limb->resource;
@@ -81,14 +113,18 @@ static void add(struct rt_parts *p, const struct rt_visit *v, const struct rt_tx
     const struct rt_site *site = rt_survey_site(s, resource);
 
     *piece = (struct rt_piece){.number = limb->number, .resource = resource};
+    if (rt_tcc_is(limb->mode)) {
+        take_service(piece, v, item, limb);
+        return;
+    }
     piece->place = limb->place.identity != 0 || limb->place.marks[0] != '\0' ? &limb->place : NULL;
-    piece->found = rt_survey_find(s, resource, id, limb->number);
+    piece->found = rt_survey_find(s, resource, &item->id, limb->number);
     if (piece->found != NULL)
         piece->standing = RT_STANDING_PREPARED;
     else if (site != NULL && site->err != 0)
         not_known(piece, site->err, site->why);
     else
-        ask(v, id, piece);
+        ask(v, &item->id, piece);
 }
 
 static int by_number(const void *a, const void *b)
@@ -105,14 +141,14 @@ bool rt_parts_make(struct rt_parts *p, const struct rt_visit *v, const struct rt
     p->pieces = calloc(item->count + s->found_count + 1, sizeof(*p->pieces));
     if (p->pieces == NULL)
         return false;
-    for (size_t i = 0; !rt_plans_has(item) && i < item->count; i++) /* those are no databases' */
-        add(p, v, &item->id, &item->limbs[i], s);
+    for (size_t i = 0; !rt_plans_has(item) && i < item->count; i++) /* those are not databases' */
+        add(p, v, item, &item->limbs[i], s);
     for (size_t i = 0; i < s->found_count; i++) {
         const struct rt_found *f = &s->found[i];
         const struct rt_limb orphan = {.number = f->name.branch,
                                        .resource = s->sites[f->site].name};
         if (f->ours && rt_txn_id_same(&f->name.id, &item->id) && !has(p, f->name.branch))
-            add(p, v, &item->id, &orphan, s);
+            add(p, v, item, &orphan, s);
     }
     qsort(p->pieces, p->count, sizeof(*p->pieces), by_number);
     return true;
@@ -140,7 +176,7 @@ static bool try_once(const struct rt_visit *v, const struct rt_txn_id *id, struc
         piece->standing = commit ? RT_STANDING_COMMITTED : RT_STANDING_ABSENT;
         return true;
     }
-    if (reply == RT_REPLY_ABSENT) /* a fence: what was not prepared yet never will be */
+    if (reply == RT_REPLY_ABSENT) /* a fence: what is not yet prepared never will be */
         reply = order(v, piece, &part, RT_PARTY_ASK, commit ? 0 : RT_PARTY_FENCE, &err);
     if (reply == RT_REPLY_COMMITTED || reply == RT_REPLY_ABSENT) {
         piece->standing = reply == RT_REPLY_COMMITTED ? RT_STANDING_COMMITTED : RT_STANDING_ABSENT;
@@ -155,14 +191,14 @@ bool rt_parts_finish(const struct rt_visit *v, const struct rt_txn_id *id, struc
 {
     int64_t until = rt_visit_wall_ms() + limit_ms;
 
-    while (!try_once(v, id, piece, commit) && rt_visit_wall_ms() < until)
+    while (!piece->service && !try_once(v, id, piece, commit) && rt_visit_wall_ms() < until)
         (void)poll(NULL, 0, PAUSE_MS);
     if (piece->standing == (commit ? RT_STANDING_COMMITTED : RT_STANDING_ABSENT))
         return true;
     if (piece->standing == RT_STANDING_ABSENT)
         snprintf(
             piece->why, sizeof(piece->why),
-            "the database has neither the branch nor its marker; MariaDB may have lost it, and has it again after a restart");
+            "the database has neither the branch nor its marker; MariaDB may have lost it, and will have it again after a restart");
     else if (piece->standing == RT_STANDING_COMMITTED)
         snprintf(piece->why, sizeof(piece->why),
                  "the database has committed it, against the decision");

@@ -17,7 +17,7 @@ int64_t rt_plans_begun_ms(const struct rt_item *item)
     return item->deadline_ms - RT_JOURNAL_SERVED;
 }
 
-/* What became of a step, or is to: tries and answers its server's query tells. */
+/* What became of a step, or will: its server's query shows tries and answers. */
 static const char *word_of(const struct rt_serve_row *row, size_t i)
 {
     static const char *const words[][5] = {
@@ -40,8 +40,9 @@ static const char *who(const struct rt_item *item, int64_t now_ms)
 {
     if (item->done)
         return "it is over";
-    return item->claimer != 0 && item->claimed_ms > now_ms ? "a server is at it"
-                                                           : "any server on this journal takes it";
+    return item->claimer != 0 && item->claimed_ms > now_ms
+               ? "a server is working on it"
+               : "any server on this journal will take it";
 }
 
 static void print(const struct rt_serve_row *row, const struct rt_item *item, int64_t now_ms)
@@ -80,7 +81,7 @@ static json_t *to_json(const struct rt_serve_row *row, const struct rt_item *ite
 
 int rt_plans_show(const struct rt_visit *v, const struct rt_item *item, json_t **out)
 {
-    static struct rt_serve s; /* it is large; only the manager counts */
+    static struct rt_serve s; /* it is large; only the manager is used */
     struct rt_serve_row row;
     char text[RT_PLAN_LINE];
 

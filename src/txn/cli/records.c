@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal says of transactions, kept for a command. */
+/* What the journal says about transactions, kept for a command. */
 #include "txn/cli/records.h"
+
+#include "txn/http/payload.h"
+#include "txn/manager/tcc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,6 +17,18 @@ static const struct rt_limb *find_limb(const struct rt_item *item, uint32_t numb
     return NULL;
 }
 
+static bool is_by_name(const struct rt_journal_branch *b)
+{
+    struct rt_http_payload p;
+    bool is = false;
+
+    if ((b->mode & ~RT_MODE_ORDERED) == RT_TCC_HTTP &&
+        rt_http_payload_read(b->payload, b->size, &p))
+        for (size_t i = 0; i < 3; i++)
+            is = is || p.urls[i][0] == '/';
+    return is;
+}
+
 /* False: no memory. */
 static bool copy_limbs(struct rt_item *item, const struct rt_journal_record *record)
 {
@@ -22,12 +37,14 @@ static bool copy_limbs(struct rt_item *item, const struct rt_journal_record *rec
         return false;
     for (size_t i = 0; i < record->branch_count; i++) {
         const struct rt_journal_branch *b = &record->branches[i];
-        if (find_limb(item, b->number) != NULL)
-            continue; /* in the decision, and registered */
+        if (find_limb(item, b->number) != NULL || b->mode == RT_VOUCHER)
+            continue; /* both in the decision and registered; no branch */
         struct rt_limb *limb = &item->limbs[item->count];
         *limb = (struct rt_limb){
             .number = b->number, .mode = b->mode, .resource = strdup(b->resource)};
-        (void)rt_place_read(b->payload, b->size, &limb->place);
+        limb->by_name = is_by_name(b);
+        if (!rt_tcc_is(b->mode))
+            (void)rt_place_read(b->payload, b->size, &limb->place);
         if (limb->resource == NULL)
             return false;
         item->count++;

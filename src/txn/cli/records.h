@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal says of transactions, kept for a command. */
+/* What the journal says about transactions, kept for a command. */
 #ifndef RT_RECORDS_H
 #define RT_RECORDS_H
 
@@ -9,7 +9,8 @@ struct rt_limb { /* a branch, as the journal has it */
     uint32_t number;
     uint16_t mode;
     char *resource;
-    struct rt_place place; /* where its marker is */
+    struct rt_place place; /* a database's: where its marker is */
+    bool by_name; /* a service's: its URLs are paths, so whoever calls it must know its name */
 };
 
 struct rt_item {
@@ -20,7 +21,7 @@ struct rt_item {
     uint64_t claimer;
     uint32_t registered;
     char *label;
-    bool called;           /* a person was (notes.h); the command's own */
+    bool called;           /* a person was called (notes.h); set by the command */
     struct rt_limb *limbs; /* by number, each once */
     size_t count;
 };
@@ -31,8 +32,8 @@ struct rt_records {
     bool failed; /* no memory: something is missing */
 };
 
-/* Fill OUT, which rt_records_free empties in any case. 0, or a ROTA_* of the journal. SCAN: what is not done, by deadline;
- * ALL: the rest, too, by birth. */
+/* Fill OUT, which rt_records_free empties in any case. 0, or a ROTA_* of the journal. SCAN: what is not done, by
+ * deadline; ALL: everything else, too, by birth. */
 int rt_records_scan(struct rt_records *out, const struct rt_visit *v, int64_t before_ms);
 int rt_records_all(struct rt_records *out, const struct rt_visit *v);
 int rt_records_read(struct rt_records *out, const struct rt_visit *v, const struct rt_txn_id *id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn recover: a manager that recovers, and somebody who watches it. A daemon; or with --once until nothing is left
+/* rota txn recover: a manager that recovers, and a watcher over it. A daemon; or with --once, until nothing is left
  * that may be settled. */
 #include "cli/json.h"
 #include "cli/options.h"
@@ -24,24 +24,24 @@
 #define ONCE_EVERY_MS 1000 /* between the passes of recovery */
 #define LOOK_MS 250
 #define WATCH_MS 10000 /* metrics and status */
-#define SLACK_MS 1000  /* that recovery allows clocks */
+#define SLACK_MS 1000  /* of clocks, that recovery allows */
 #define TOLD_MOST 256
 
 const char rt_job_help_recover[] =
     "Usage: rota txn recover [--once [--for TIME]] [--every TIME] [--metrics FILE]\n"
-    "Finishes what dead processes left, in the journal and prepared at the databases:\n"
-    "what is decided as decided, the rest is aborted after its deadline. Any number\n"
-    "may run at once. Ends at SIGTERM; speaks to systemd (Type=notify, watchdog).\n"
-    "Where the file of databases says 'on_attention = COMMAND', that is run when\n"
+    "Finishes what dead processes left in the journal and prepared in the databases:\n"
+    "decided transactions as decided; the rest is aborted after its deadline. Any\n"
+    "number may run at once. Ends on SIGTERM; works with systemd (Type=notify,\n"
+    "watchdog). A COMMAND in the resources file (on_attention = COMMAND) is run when\n"
     "something needs a person, with ROTA_TXN, ROTA_RESOURCE, ROTA_LINE set.\n"
     "\n"
-    "      --once            until nothing is left that may be settled\n"
-    "      --for TIME        with --once: for so long at most (60s)\n"
-    "      --every TIME      between two looks: 1s to 1h (10s)\n"
-    "      --metrics FILE    writes metrics there, for Prometheus, every 10 s\n"
+    "      --once            run until nothing is left that may be settled\n"
+    "      --for TIME        with --once: for at most this long (60s)\n"
+    "      --every TIME      time between two looks: 1s to 1h (10s)\n"
+    "      --metrics FILE    write Prometheus metrics to FILE every 10 s\n"
     "      --json            with --once: one JSON object at the end\n" RT_JOB_HELP "\n"
-    "Exit: 0; with --once 1 if something needs a person or a database could not be\n"
-    "asked, 75 if there was no time for all.\n";
+    "Exit: 0; with --once 1 if something needs a person or a database did not\n"
+    "answer, 75 if time ran out.\n";
 
 struct wish {
     bool once, json;
@@ -53,18 +53,25 @@ struct wish {
 
 static struct {
     pthread_mutex_t mu;
-    struct rt_txn_id ids[TOLD_MOST];
+    struct {
+        struct rt_txn_id id;
+        char resource[RT_JOURNAL_NAME_MAX + 1]; /* "": the whole transaction */
+    } of[TOLD_MOST];
     size_t count;
     uint64_t times;
 } told = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
-static bool was_told(const struct rt_txn_id *id)
+/* Whether ID's RESOURCE was reported; NULL: any branch of ID. */
+static bool was_told(const struct rt_txn_id *id, const char *resource)
 {
     bool is = false;
 
     pthread_mutex_lock(&told.mu);
-    for (size_t i = 0; i < told.count; i++)
-        is = is || rt_txn_id_same(&told.ids[i], id);
+    for (size_t i = 0; i < told.count; i++) {
+        const char *of = told.of[i].resource;
+        is = is || (rt_txn_id_same(&told.of[i].id, id) &&
+                    (resource == NULL || of[0] == '\0' || strcmp(of, resource) == 0));
+    }
     pthread_mutex_unlock(&told.mu);
     return is;
 }
@@ -76,11 +83,14 @@ static void on_attention(void *arg, const char *id, const char *resource, const 
 
     (void)arg;
     rt_hook_call(id, resource, line);
-    bool known = !rt_args_read_id(id, &parsed, &deadline) || was_told(&parsed);
+    const char *of = resource != NULL ? resource : "";
+    bool known = !rt_args_read_id(id, &parsed, &deadline) || was_told(&parsed, of);
     pthread_mutex_lock(&told.mu);
     told.times++;
-    if (!known && told.count < TOLD_MOST)
-        told.ids[told.count++] = parsed;
+    if (!known && told.count < TOLD_MOST) {
+        told.of[told.count].id = parsed;
+        snprintf(told.of[told.count++].resource, sizeof(told.of[0].resource), "%s", of);
+    }
     pthread_mutex_unlock(&told.mu);
 }
 
@@ -96,7 +106,7 @@ static void on_log(void *arg, int level, const char *line)
 struct tally {
     size_t open, overdue, committing, aborting; /* in the journal */
     size_t prepared, dark; /* at the databases; databases that could not be asked */
-    size_t left, stuck;    /* that may be settled; of them those told */
+    size_t left, stuck;    /* that may be settled; of these, those reported */
     size_t served;         /* rota txn serve's, which finishes them */
     int64_t oldest_ms;     /* since it was decided or due */
 };
@@ -118,12 +128,12 @@ static void count_item(struct tally *t, const struct rt_item *item, int64_t now_
     if (young)
         return;
     t->left++;
-    t->stuck += was_told(&item->id);
+    t->stuck += was_told(&item->id, NULL);
     if (since > t->oldest_ms)
         t->oldest_ms = since;
 }
 
-/* What the journal has. */
+/* Counts what the journal has. */
 static int count_rows(const struct rt_visit *v, struct tally *t)
 {
     struct rt_records records;
@@ -136,7 +146,7 @@ static int count_rows(const struct rt_visit *v, struct tally *t)
     return err;
 }
 
-/* What is prepared of ours; what has no row, or one that is over, is left to be settled as well. */
+/* Counts what is prepared of ours; a branch with no row, or one that is over, is left to be settled as well. */
 static int count_found(const struct rt_visit *v, const struct rt_survey *s, struct tally *t)
 {
     int64_t now_ms = rt_visit_wall_ms();
@@ -155,8 +165,8 @@ static int count_found(const struct rt_visit *v, const struct rt_survey *s, stru
             enum rt_journal_stand stands = records.items[0].stands;
             bool decided = stands == RT_JOURNAL_COMMIT || stands == RT_JOURNAL_ABORT;
             if (decided || f->name.deadline_ms + SLACK_MS < now_ms) {
-                t->left++;
-                t->stuck += was_told(&f->name.id);
+                t->left++; /* another branch may need a person while this one is finished soon */
+                t->stuck += was_told(&f->name.id, s->sites[f->site].name);
             }
         }
         rt_records_free(&records);
@@ -233,7 +243,7 @@ static int write_metrics(const char *path, const struct tally *t, const struct r
     gauge(&p, "rota_txn_transactions", "state=\"committing\"", help, (double)t->committing);
     gauge(&p, "rota_txn_transactions", "state=\"aborting\"", help, (double)t->aborting);
     gauge(&p, "rota_txn_oldest_seconds", "",
-          "How long the oldest of them is decided, or past its deadline.",
+          "How long ago the oldest of them was decided, or passed its deadline.",
           (double)t->oldest_ms / 1000);
     pthread_mutex_lock(&told.mu);
     double times = (double)told.times;
@@ -292,7 +302,7 @@ static bool wait_for(const sigset_t *set, int64_t ms)
     return signo > 0;
 }
 
-/* The keeper has answered, or a database was not there in time: either way somebody is alive. */
+/* The keeper has answered, or a database did not in time: either way we are alive. */
 static void feed_watchdog(void)
 {
     rt_notify("WATCHDOG=1");
@@ -324,7 +334,7 @@ static int look(const struct rt_visit *v, struct tally *t, struct rt_survey *sur
     *t = (struct tally){0};
     int err = count_rows(v, t);
     if (err != 0 || t->left > t->stuck)
-        return err; /* the databases are asked when the journal is quiet */
+        return err; /* the databases are asked once the journal is quiet */
     err = rt_survey_make(survey, v);
     return err != 0 ? err : count_found(v, survey, t);
 }
@@ -343,10 +353,10 @@ static int end(const struct wish *wish, const struct tally *t, const struct rt_s
                                        "served", (json_int_t)t->served),
                              false);
     else if (t->left > 0)
-        rt_out_error("%zu left, of them %zu need a person: see 'rota txn ls', 'rota txn indoubt'",
+        rt_out_error("%zu left, %zu of which need a person: see 'rota txn ls', 'rota txn indoubt'",
                      t->left, t->stuck);
     if (!wish->json && t->served > 0)
-        rt_out_error("%zu of 'rota txn serve': one that runs on this journal finishes them",
+        rt_out_error("%zu of 'rota txn serve': a server that runs on this journal finishes them",
                      t->served);
     if (code != RT_EXIT_OK)
         return code;
@@ -398,16 +408,16 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
         } else if (c == 'f' || c == 'e') {
             uint64_t *ms = c == 'f' ? &wish->for_ms : &wish->every_ms;
             if (!rt_options_duration_ms(optarg, ms) || *ms < 1000 || *ms > 3600000)
-                return rt_args_usage("recover", "'%s' is no time from 1s to 1h", optarg);
+                return rt_args_usage("recover", "'%s' is not a time from 1s to 1h", optarg);
         } else {
             *over = true;
             return rt_args_other("recover", argv, c);
         }
     }
     if (optind < argc)
-        return rt_args_usage("recover", "'%s' is too much", argv[optind]);
+        return rt_args_usage("recover", "unexpected argument '%s'", argv[optind]);
     if (wish->for_ms != 0 && !wish->once)
-        return rt_args_usage("recover", "--for is for --once");
+        return rt_args_usage("recover", "--for needs --once");
     if (wish->metrics != NULL && wish->once)
         return rt_args_usage("recover", "--metrics is for the daemon, not for --once");
     wish->json = args->json;
@@ -436,7 +446,7 @@ int rt_job_recover(struct rt_args *args, int argc, char **argv)
     if (code != RT_EXIT_OK)
         return code;
     if (!rt_hook_start(&visit, rt_resources_on_attention(rt_txns_resources(visit.m))))
-        rt_out_error("no thread for on_attention: nobody is called");
+        rt_out_error("no thread for on_attention: nobody will be called");
     code = wish.once ? once(&visit, &wish, &set) : serve(&visit, &wish, &set);
     rt_hook_stop();
     rt_visit_close(&visit);

@@ -2,9 +2,10 @@
 /* rota txn resolve: the way out for a person. It asks, never contradicts a decision that stands, and notes who did what
  * before it does it.
  *
- *   --abort   undecided: ABORT is decided first; if a COMMIT stood, nothing is touched. Then every branch is rolled back
+ *   --abort   undecided: ABORT is decided first; if a COMMIT stood, nothing is touched. Then every branch is rolled
+ *             back, also those that came while the person was asked
  *   --commit  only what is decided so: its branches are committed. Nobody but the process that began a transaction may
- *             decide COMMIT, for its caller may have been told that it was aborted
+ *             decide COMMIT, because its caller may have been told that it was aborted
  *   --done    a person vouches for branches that nobody can ask: the transaction counts as finished */
 #include "cli/json.h"
 #include "cli/options.h"
@@ -21,18 +22,18 @@
 
 const char rt_job_help_resolve[] =
     "Usage: rota txn resolve [OPTION]... ID\n"
-    "The way out for a person, when recovery cannot finish a transaction. Asks first,\n"
-    "never contradicts a decision that stands, and notes in the journal who did what:\n"
+    "Finishes a transaction by hand when recovery cannot. Asks first, never goes\n"
+    "against a decision that stands, and notes in the journal who did what:\n"
     "'rota txn show ID' shows it.\n"
     "\n"
-    "      --abort           aborts it if nothing is decided; rolls its branches back\n"
-    "      --commit          commits the branches of one that is committed\n"
-    "      --branch N        only this branch of it\n"
-    "      --done            it counts as finished: for branches at databases that\n"
-    "                        are gone, somebody vouches\n"
-    "      --yes             does not ask; needed where there is no terminal\n"
-    "      --json            one JSON object; with --yes\n" RT_JOB_HELP "\n"
-    "Exit: 0 all of it is as decided; 1 something is left, and why; 75 a decision\n"
+    "      --abort           abort it if nothing is decided; roll back its branches\n"
+    "      --commit          commit the branches of one that is committed\n"
+    "      --branch N        only this branch\n"
+    "      --done            count it as finished: for branches in databases that\n"
+    "                        are gone; you vouch for them\n"
+    "      --yes             do not ask; needed where there is no terminal\n"
+    "      --json            one JSON object; needs --yes\n" RT_JOB_HELP "\n"
+    "Exit: 0 everything is as decided; 1 something is left, and why; 75 a decision\n"
     "stands against it, or it was not confirmed.\n";
 
 enum action { NOTHING, COMMIT, ABORT, DONE };
@@ -90,7 +91,7 @@ static int may_commit(enum rt_journal_stand stands)
     }
 }
 
-/* For --done: what could be finished has to be. */
+/* For --done: whatever can be finished must be. */
 static int may_be_done(const struct case_ *c)
 {
     const struct rt_item *item = item_of(c);
@@ -115,7 +116,7 @@ static int may(const struct case_ *c)
 
     if (item_of(c)->deadline_ms >= RT_JOURNAL_SERVED && c->wish->action != DONE)
         return refuse(
-            "it is of 'rota txn serve', which finishes it: 'rota txn settle' aborts one that is open");
+            "it belongs to 'rota txn serve', which finishes it: 'rota txn settle' aborts one that is open");
     switch (c->wish->action) {
     case COMMIT:
         return may_commit(stands);
@@ -136,6 +137,15 @@ static int may(const struct case_ *c)
 
 /* ---- Asking ----------------------------------------------------------------------------- */
 
+static const char *plan_of(const struct case_ *c, const struct rt_piece *p)
+{
+    if (c->wish->action == DONE)
+        return "count as finished:";
+    if (p->service)
+        return "leave to recovery:";
+    return c->wish->action == COMMIT ? "commit" : "roll back";
+}
+
 static void print_plan(const struct case_ *c)
 {
     char text[256];
@@ -148,12 +158,8 @@ static void print_plan(const struct case_ *c)
         const struct rt_piece *p = &c->parts.pieces[i];
         if (!is_meant(c, p))
             continue;
-        fprintf(stderr, "  %s branch %" PRIu32 " at %s (now: %s)\n",
-                c->wish->action == DONE     ? "take for finished:"
-                : c->wish->action == COMMIT ? "commit"
-                                            : "roll back",
-                p->number, rt_out_clean(p->resource, text, sizeof(text)),
-                rt_parts_word(p->standing));
+        fprintf(stderr, "  %s branch %" PRIu32 " at %s (now: %s)\n", plan_of(c, p), p->number,
+                rt_out_clean(p->resource, text, sizeof(text)), rt_parts_word(p->standing));
     }
 }
 
@@ -164,7 +170,7 @@ static int confirm(const struct case_ *c)
     if (c->wish->yes)
         return RT_EXIT_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || c->wish->json)
-        return rt_args_usage("resolve", "there is nobody to ask: --yes");
+        return rt_args_usage("resolve", "there is nobody to ask: use --yes");
     print_plan(c);
     fprintf(stderr, "Type yes: ");
     if (fgets(answer, sizeof(answer), stdin) != NULL && strcmp(answer, "yes\n") == 0)
@@ -190,7 +196,7 @@ static int note(const struct case_ *c)
     return rt_notes_write(c->visit, &c->id, what);
 }
 
-/* ABORT stands afterwards; ROTA_BUSY: a COMMIT does. */
+/* 0: ABORT now stands; ROTA_BUSY: a COMMIT does. */
 static int decide(const struct case_ *c)
 {
     const struct rt_item *item = item_of(c);
@@ -260,6 +266,31 @@ static int report(const struct case_ *c, size_t left, bool commit)
     return code != RT_EXIT_OK ? code : left > 0 ? RT_EXIT_FAILED : RT_EXIT_OK;
 }
 
+static int look(struct case_ *c)
+{
+    int err = rt_records_read(&c->records, c->visit, &c->id);
+
+    if (err == 0)
+        err = rt_survey_make(&c->survey, c->visit);
+    if (err == 0 && !rt_parts_make(&c->parts, c->visit, item_of(c), &c->survey))
+        err = ROTA_NOMEM;
+    return err;
+}
+
+static void forget(struct case_ *c)
+{
+    rt_parts_free(&c->parts);
+    rt_survey_free(&c->survey);
+    rt_records_free(&c->records);
+}
+
+/* ABORT stands: nobody adds branches any more, but some may have come since we looked. */
+static int look_again(struct case_ *c)
+{
+    forget(c);
+    return look(c);
+}
+
 static int act(struct case_ *c)
 {
     bool commit = item_of(c)->stands == RT_JOURNAL_COMMIT;
@@ -267,10 +298,13 @@ static int act(struct case_ *c)
     size_t left = 0;
     int err = note(c);
 
-    if (err == 0 && c->wish->action == ABORT && !decided)
+    if (err == 0 && c->wish->action == ABORT && !decided) {
         err = decide(c);
-    if (err == ROTA_BUSY)
-        return refuse("it was committed in this moment, and that stands: nothing was touched");
+        if (err == ROTA_BUSY)
+            return refuse("it was committed just now, and that stands: nothing was changed");
+        if (err == 0)
+            err = look_again(c);
+    }
     if (err == 0 && c->wish->action != DONE)
         left = finish_all(c, commit);
     if (err == 0 && left == 0)
@@ -282,12 +316,8 @@ static int act(struct case_ *c)
 
 static int resolve(struct case_ *c)
 {
-    int err = rt_records_read(&c->records, c->visit, &c->id);
+    int err = look(c);
 
-    if (err == 0)
-        err = rt_survey_make(&c->survey, c->visit);
-    if (err == 0 && !rt_parts_make(&c->parts, c->visit, item_of(c), &c->survey))
-        err = ROTA_NOMEM;
     if (err != 0)
         return rt_visit_report(c->visit, err);
     int code = may(c);
@@ -306,7 +336,7 @@ static int resolve(struct case_ *c)
 static int take_action(struct wish *wish, enum action action)
 {
     if (wish->action != NOTHING && wish->action != action)
-        return rt_args_usage("resolve", "--%s and --%s: one of them", actions[wish->action],
+        return rt_args_usage("resolve", "--%s and --%s exclude each other", actions[wish->action],
                              actions[action]);
     wish->action = action;
     return RT_EXIT_OK;
@@ -345,7 +375,7 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
         }
     }
     if (code == RT_EXIT_OK && wish->one && wish->action == DONE)
-        code = rt_args_usage("resolve", "--done is of the whole transaction, not of a branch");
+        code = rt_args_usage("resolve", "--done is for the whole transaction, not for a branch");
     wish->json = args->json;
     return code;
 }
@@ -370,9 +400,7 @@ int rt_job_resolve(struct rt_args *args, int argc, char **argv)
     code = rt_visit_ours(&visit, &c.id);
     if (code == RT_EXIT_OK)
         code = resolve(&c);
-    rt_parts_free(&c.parts);
-    rt_survey_free(&c.survey);
-    rt_records_free(&c.records);
+    forget(&c);
     rt_visit_close(&visit);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;

@@ -25,18 +25,18 @@
 
 const char rt_job_help_serve[] =
     "Usage: rota txn serve [--listen ADDRESS:PORT] [OPTION]...\n"
-    "DTM's HTTP interface: programs with DTM's clients use this as their server, for\n"
-    "tcc, saga and msg. Any number may run on one journal: one that dies is taken\n"
-    "over from. Ends at SIGTERM; speaks to systemd (Type=notify, watchdog).\n"
-    "After ten tries of one call in vain 'rota txn show' tells of it, and\n"
-    "'on_attention = COMMAND' of the file of databases is run.\n"
+    "Serves DTM's HTTP interface: programs with DTM's clients use it as their server,\n"
+    "for tcc, saga and msg. Any number may run on one journal: if one dies, another\n"
+    "takes over. Ends on SIGTERM; works with systemd (Type=notify, watchdog).\n"
+    "When a call has failed ten times, 'rota txn show' reports it, and the COMMAND\n"
+    "in the resources file (on_attention = COMMAND) is run.\n"
     "\n"
     "      --listen ADDRESS:PORT  (127.0.0.1:36789); beyond this machine only with\n"
     "                        --token-file and --tls-cert\n"
-    "      --tls-cert FILE   PEM: https; --tls-key FILE, if the key is not in it\n"
-    "      --token-file FILE  its first line must come as 'Authorization: Bearer ...'\n"
-    "      --insecure        without them also where others reach it\n"
-    "      --takeover TIME   what another server left is gone on with after that:\n"
+    "      --tls-cert FILE   PEM, for https; --tls-key FILE if the key is not in it\n"
+    "      --token-file FILE  require its first line as 'Authorization: Bearer ...'\n"
+    "      --insecure        allow other machines without token and certificate\n"
+    "      --takeover TIME   take over what another server left after this time:\n"
     "                        1s to 1h (15s)\n"
     "      --json            log lines as JSON\n" RT_JOB_HELP "\n"
     "Metrics for Prometheus are at /api/metrics. Exit: 0; 69 if it cannot listen.\n";
@@ -112,16 +112,16 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
         } else if (c == 'o') {
             if (!rt_options_duration_ms(optarg, &wish->takeover_ms) || wish->takeover_ms < 1000 ||
                 wish->takeover_ms > 3600000)
-                return rt_args_usage("serve", "'%s' is no time from 1s to 1h", optarg);
+                return rt_args_usage("serve", "'%s' is not a time from 1s to 1h", optarg);
         } else {
             *over = true;
             return rt_args_other("serve", argv, c);
         }
     }
     if (optind < argc)
-        return rt_args_usage("serve", "'%s' is too much", argv[optind]);
+        return rt_args_usage("serve", "unexpected argument '%s'", argv[optind]);
     if (wish->server.key_file != NULL && wish->server.cert_file == NULL)
-        return rt_args_usage("serve", "--tls-key is for --tls-cert");
+        return rt_args_usage("serve", "--tls-key needs --tls-cert");
     return RT_EXIT_OK;
 }
 
@@ -186,7 +186,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     s = (struct rt_serve){
         .m = visit.m, .number = visit.number, .log = log_line, .attention = rt_hook_call};
     if (!rt_hook_start(&visit, rt_resources_on_attention(rt_txns_resources(visit.m))))
-        rt_out_error("no thread for on_attention: nobody is called");
+        rt_out_error("no thread for on_attention: nobody will be called");
     s.takeover_ms = (int64_t)wish.takeover_ms;
     while (s.who == 0)
         if (getrandom(&s.who, sizeof(s.who), 0) != sizeof(s.who))

@@ -12,12 +12,12 @@
 const char rt_job_help_show[] =
     "Usage: rota txn show ID\n"
     "Shows the transaction ID: how it stands, its branches, what each database has of\n"
-    "them (prepared, committed, absent), who waits for it, what a person was called\n"
-    "for, and who resolved what. Of one of 'rota txn serve' its branches are those of\n"
-    "its plan, and the query of that server tells how often each was asked.\n"
+    "them (prepared, committed, absent), who waits for it, why a person was called,\n"
+    "and who resolved what. For one of 'rota txn serve', the branches are those of\n"
+    "its plan; that server's query tells how often each was called.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
-    "Exit: 0; 1 if nobody knows of it: neither the journal nor a database.\n";
+    "Exit: 0; 1 if neither the journal nor a database knows it.\n";
 
 struct view {
     const struct rt_item *item;
@@ -117,7 +117,7 @@ static void print_piece(const struct view *view, const struct rt_piece *p)
     bool commit = view->item->stands == RT_JOURNAL_COMMIT;
     char text[512], since[32];
 
-    printf("%-10" PRIu32 "  ", p->number); /* of who joined it has ten digits */
+    printf("%-10" PRIu32 "  ", p->number); /* a joiner's has ten digits */
     rt_out_padded(rt_out_clean(p->resource, text, sizeof(text)), 20);
     printf("  %s", rt_parts_word(p->standing));
     if (p->standing == RT_STANDING_UNKNOWN)
@@ -156,7 +156,7 @@ static void print_text(const struct view *view)
         print_piece(view, &view->parts->pieces[i]);
 }
 
-/* On the keeper's thread, which nobody else prints beside. */
+/* On the keeper's thread; nobody else prints meanwhile. */
 static void on_note(void *arg, int64_t at_ms, const char *text)
 {
     struct view *view = arg;

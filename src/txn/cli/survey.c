@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows: connection, who, since when, whom they wait for (a connection; 0: none has it any more), table. */
+/* Rows: connection, who, since when, whom they wait for (a connection; 0: no connection has it any more), table. */
 static const char waits_mysql[] =
     "SELECT r.trx_mysql_thread_id, CONCAT(IFNULL(p.USER, '?'), '@', IFNULL(p.HOST, '?')), "
     "CAST(UNIX_TIMESTAMP(r.trx_wait_started) AS SIGNED) * 1000, b.trx_mysql_thread_id, "
@@ -18,7 +18,7 @@ static const char waits_mysql[] =
     "LEFT JOIN information_schema.INNODB_LOCKS l ON l.lock_id = w.requested_lock_id "
     "LEFT JOIN information_schema.PROCESSLIST p ON p.ID = r.trx_mysql_thread_id";
 
-/* The same; whom: the gid. Whoever waits for a prepared transaction waits, says PostgreSQL, for process 0. */
+/* The same; whom: the gid. PostgreSQL says that whoever waits for a prepared transaction waits for process 0. */
 static const char waits_postgres[] =
     "SELECT DISTINCT w.pid, coalesce(a.usename, '?') || '@' || coalesce(a.client_addr::text, 'local'), "
     "floor(extract(epoch FROM coalesce((to_jsonb(w) ->> 'waitstart')::timestamptz, a.state_change)) * "
@@ -77,7 +77,7 @@ static void take_site(void *arg, const char *name, const char *url, int64_t seen
     sites[s->site_count++] = (struct rt_site){.name = copy(s, name), .url = copy(s, url)};
 }
 
-/* One that has a URL here, though the journal has not heard of it: what is prepared there is of others. */
+/* One that has a URL here, though the journal has not heard of it: what is prepared there belongs to others. */
 static void take_configured(void *arg, struct rt_resource *r)
 {
     struct rt_survey *s = arg;
@@ -95,7 +95,7 @@ struct listing {
     size_t site;
 };
 
-/* The name inside of the text of another journal's branch: 'NAME',... or rota1-NAME. */
+/* The name inside the text of another journal's branch: 'NAME',... or rota1-NAME. */
 static bool read_name(const char *text, struct rt_name *name)
 {
     char part[RT_NAME_TEXT];
@@ -163,7 +163,7 @@ static void take_wait(void *arg, int cells, char *const *values)
         return;
     size_t found = behind(l, values[3]);
     if (found == SIZE_MAX && strcmp(values[3], "0") != 0)
-        return; /* for a transaction that is none of these */
+        return; /* for some other transaction */
     struct rt_wait *waits = grow(s->waits, s->wait_count, &s->wait_room, sizeof(*waits));
     s->failed = s->failed || waits == NULL;
     if (s->failed)

@@ -11,23 +11,23 @@ struct rt_site { /* a resource */
     int err;   /* why it could not be asked; ROTA_UNSUPPORTED: it is not known on this machine */
     char *why; /* the same in words */
     bool mysql;
-    char *blind; /* who waits there cannot be seen: why; NULL: it can */
+    char *blind; /* why nobody can see who waits there; NULL: one can */
 };
 
 struct rt_found { /* a prepared branch */
     size_t site;
     bool ours; /* of this journal */
-    bool rota; /* of this or another journal of Rota: NAME is read */
+    bool rota; /* of this or another Rota journal: NAME is read */
     struct rt_name name;
-    uint64_t connection; /* MariaDB: that prepared it */
-    char *text;          /* as the database calls it */
+    uint64_t connection; /* MariaDB: the one that prepared it */
+    char *text;          /* the database's name for it */
     char *finish;        /* the statement that rolls it back */
     int64_t prepared_ms; /* since 1970; 0: not known */
 };
 
 struct rt_wait { /* somebody who waits for a prepared branch */
     size_t site;
-    size_t found; /* which; SIZE_MAX: one of those without a connection */
+    size_t found; /* which one; SIZE_MAX: one of those without a connection */
     uint64_t connection;
     char *who, *on; /* user and host; the table, "": not known */
     int64_t since_ms;
@@ -42,19 +42,19 @@ struct rt_survey {
     bool failed; /* no memory */
 };
 
-/* Asks all; what could not be asked is told by its site. 0, or a ROTA_* of the journal. rt_survey_free in any case. */
+/* Asks all of them; a site says if it could not be asked. 0, or a ROTA_* of the journal. rt_survey_free in any case. */
 int rt_survey_make(struct rt_survey *s, const struct rt_visit *v);
 void rt_survey_free(struct rt_survey *s);
 
 /* The statement that finishes FOUND, COMMIT or not, in OUT. Returns OUT. */
 const char *rt_survey_statement(const struct rt_found *found, bool commit, char *out, size_t size);
 
-/* Found at SITE (by name) for the branch NUMBER of ID; NULL: it is not there. */
+/* What was found at SITE (by name) for branch NUMBER of ID; NULL: it is not there. */
 const struct rt_found *rt_survey_find(const struct rt_survey *s, const char *site,
                                       const struct rt_txn_id *id, uint32_t number);
 const struct rt_site *rt_survey_site(const struct rt_survey *s, const char *name);
 
-/* Notes of who resolved what (notes.h) are kept among the resources of the journal: this is one. */
+/* Whether NAME is a note of who resolved what (notes.h): those are kept among the journal's resources. */
 bool rt_survey_is_note(const char *name);
 
 #endif

@@ -95,7 +95,7 @@ static void mysql_rights(const struct patient *p)
     int err = ask(p, "SELECT COUNT(*) FROM information_schema.INNODB_TRX", &row);
 
     judge(p, "others can finish its branches", err == 0,
-          err == 0 ? "the right PROCESS is there" : rota_txn_errmsg(p->visit->m),
+          err == 0 ? "the privilege PROCESS is there" : rota_txn_errmsg(p->visit->m),
           "GRANT PROCESS ON *.* TO the resource's user");
     if (err != 0)
         return;
@@ -104,9 +104,9 @@ static void mysql_rights(const struct patient *p)
               &row);
     if (err != 0)
         return;
-    snprintf(setting, sizeof(setting), "%s threads of replication", row.cell[0]);
+    snprintf(setting, sizeof(setting), "%s replication threads", row.cell[0]);
     judge(
-        p, "it is nobody's replica", strcmp(row.cell[0], "0") == 0, setting,
+        p, "it is not a replica", strcmp(row.cell[0], "0") == 0, setting,
         "a replica: what is prepared there is not at its primary; name the primary as the resource");
 }
 
@@ -166,10 +166,11 @@ static void postgres_rights(const struct patient *p)
 
     if (err != 0)
         return;
-    snprintf(setting, sizeof(setting), "%s prepared by others than %s", row.cell[0], row.cell[1]);
+    snprintf(setting, sizeof(setting), "%s prepared by users other than %s", row.cell[0],
+             row.cell[1]);
     judge(
         p, "others can finish its branches", strcmp(row.cell[0], "0") == 0, setting,
-        "only who prepared a branch, or a superuser, may finish it: name the application's user in the URL");
+        "only the user who prepared a branch, or a superuser, may finish it: name the application's user in the URL");
 }
 
 /* ---- Both -------------------------------------------------------------------------------- */
@@ -182,7 +183,7 @@ void rt_verdicts_of(const struct rt_visit *v, const char *name, rt_finding_fn *f
 
     if (ask(&p, "SELECT version()", &row) != 0) {
         tell(&p, "it takes part in transactions", "broken", rota_txn_errmsg(v->m),
-             "recovery cannot finish anything there until that is mended");
+             "recovery cannot finish anything there until that is fixed");
         return;
     }
     bool postgres = strstr(row.cell[0], "PostgreSQL") != NULL;

@@ -13,7 +13,7 @@ struct rt_finding {
 };
 typedef void rt_finding_fn(void *arg, const struct rt_finding *finding);
 
-/* All promises of the resource NAME, asked on the spot; one that cannot be asked is a verdict, too. */
+/* Checks all promises of the resource NAME, on the spot; that it cannot be asked is a verdict, too. */
 void rt_verdicts_of(const struct rt_visit *v, const char *name, rt_finding_fn *fn, void *arg);
 
 #endif

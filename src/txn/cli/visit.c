@@ -77,7 +77,7 @@ int rt_visit_ours(const struct rt_visit *v, const struct rt_txn_id *id)
     if (journal == v->number)
         return RT_EXIT_OK;
     rt_out_error(
-        "that transaction is of journal %08x, and this one is %08x: choose its own with --journal",
+        "that transaction belongs to journal %08x, but this one is %08x: choose its own with --journal",
         (unsigned)journal, (unsigned)v->number);
     return RT_EXIT_USAGE;
 }

@@ -51,7 +51,7 @@ __attribute__((noreturn)) static void play_here(int (*play)(void *arg), void *ar
     _exit(code);
 }
 
-/* Processes whose parent has gone are ours: they end. */
+/* Kills the processes whose parent has gone, which are now ours. */
 static void end_children(void)
 {
     for (;;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transaction asks next, by its state and its branches' alone. */
+/* What a transaction asks next; only its state and its branches' states decide. */
 #include "txn/core/ask.h"
 
 #include "base/bug.h"
@@ -63,8 +63,9 @@ void rt_ask_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
     *todo = (struct rt_txn_todo){.to = RT_TXN_BRANCH, .op = op, .branch = b};
     todo->own = b->own && !b->service;
     todo->seq = ++t->last_seq;
-    bool loose = b->loose && b->order == RT_DECISION_ABORT && !RT_BUG(RT_BUG_THREE_NOT_FENCED);
-    todo->fence = op == RT_BRANCH_ASK && (t->state == RT_TXN_ONE_PHASE || loose);
+    bool loose = b->late || (b->loose && !RT_BUG(RT_BUG_THREE_NOT_FENCED));
+    bool fences = t->state == RT_TXN_ONE_PHASE || (loose && b->order == RT_DECISION_ABORT);
+    todo->fence = op == RT_BRANCH_ASK && fences;
     todo->stays = op == RT_BRANCH_PREPARE && t->joined;
     rt_retry_sent(&b->retry, todo->seq);
     if (b->state == RT_BRANCH_ACTIVE) {

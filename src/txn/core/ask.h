@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transaction asks next: of the journal, and of each branch. A part of txn.c: only that calls it. */
+/* What a transaction asks next of the journal and of each branch. Part of txn.c: nothing else calls it. */
 #ifndef RT_ASK_H
 #define RT_ASK_H
 
 #include "txn/core/txn.h"
 
-/* What the journal is to be asked once it may be; RT_TXN_BRANCH: nothing. */
+/* What to ask the journal, once it may be asked; RT_TXN_BRANCH: nothing. */
 enum rt_txn_op rt_ask_journal_next(const struct rt_txn *t);
-/* The same of B's participant; RT_BRANCH_NOTHING: nothing. */
+/* The same for B's participant; RT_BRANCH_NOTHING: nothing. */
 enum rt_branch_op rt_ask_branch_next(const struct rt_txn *t, struct rt_branch *b);
 
-/* That leaves: TODO is filled, and its seq is waited for. */
+/* The request leaves: TODO is filled in, and an answer with its seq is awaited. */
 void rt_ask_journal(struct rt_txn *t, enum rt_txn_op op, struct rt_txn_todo *todo);
 void rt_ask_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
                    struct rt_txn_todo *todo);

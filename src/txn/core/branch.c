@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One branch of a transaction: votes, orders, takeovers, what is done about a lost answer. */
+/* One branch of a transaction: votes, orders, takeovers, and what to do about a lost answer. */
 #include "txn/core/branch.h"
 
 #include "base/bug.h"
@@ -8,7 +8,7 @@
 
 #define BIT(state) (1u << (state))
 
-/* From which states each may be reached: the arrows of the diagram in branch.h. */
+/* The states from which each may be reached: the arrows of the diagram in branch.h. */
 static const unsigned allowed_from[] = {
     [RT_BRANCH_ACTIVE] = BIT(RT_BRANCH_PREPARING) | /* elsewhere: asked again */
                          BIT(RT_BRANCH_JOINING),
@@ -72,7 +72,7 @@ void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
     if (RT_BUG(RT_BUG_TXN_UNPREPARED_IS_YES) && b->elsewhere && reply == RT_REPLY_ABSENT)
         reply = RT_REPLY_PREPARED;
     if (b->elsewhere && reply == RT_REPLY_ABSENT) {
-        move(b, RT_BRANCH_DOUBTFUL); /* not prepared; it may be yet */
+        move(b, RT_BRANCH_DOUBTFUL); /* not prepared; it still may be */
         return;
     }
     switch (reply) {
@@ -83,12 +83,13 @@ void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
     case RT_REPLY_READONLY:
         move(b, RT_BRANCH_READONLY);
         break;
-    case RT_REPLY_DONE: /* of ONE_PHASE */
+    case RT_REPLY_DONE: /* to ONE_PHASE */
         move(b, RT_BRANCH_FINISHED);
         break;
     case RT_REPLY_LOST:
         move(b, RT_BRANCH_DOUBTFUL);
         b->own = false;
+        b->late = !b->service && !RT_BUG(RT_BUG_TXN_LATE_PREPARES);
         break;
     default:
         move(b, RT_BRANCH_REFUSED);
@@ -149,8 +150,9 @@ static bool again(struct rt_branch *b, int64_t now)
     return tenth;
 }
 
-/* A service was told to confirm or to cancel. Whoever is called for it may have had it done by hand, or another process,
- * which reaches the service, has done it: then the journal says so. */
+/* A service was told to confirm or to cancel. That it is at work counts as a failure: one that says so for ever needs a
+ * person, too. The person called for help may have done it by hand, or another process that can reach the service may
+ * have: then the journal says so. */
 static bool service_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     bool commit = b->order == RT_DECISION_COMMIT;
@@ -161,15 +163,13 @@ static bool service_answered(struct rt_branch *b, enum rt_reply reply, int64_t n
         finish(b);
         return false;
     }
-    if (reply == RT_REPLY_HELD) { /* an answer: it is at work */
-        rt_retry_not_before(&b->retry, now + RT_BRANCH_HELD_PAUSE);
-        return false;
-    }
     if (reply == RT_REPLY_REFUSED)
         b->stuck = commit ? RT_STUCK_CONFIRM_REFUSED : RT_STUCK_CANCEL_REFUSED;
     else if (reply == RT_REPLY_ABSENT)
         b->stuck = RT_STUCK_NO_RESOURCE;
     bool tenth = again(b, now);
+    if (reply == RT_REPLY_HELD && b->retry.at < now + RT_BRANCH_HELD_PAUSE) /* it is at work */
+        rt_retry_not_before(&b->retry, now + RT_BRANCH_HELD_PAUSE);
     if (b->state == RT_BRANCH_ORDERED &&
         (b->stuck != RT_STUCK_NOT || b->retry.tries >= RT_RETRY_ATTENTION))
         move(b, RT_BRANCH_CHECKING);
@@ -207,8 +207,8 @@ static bool order_answered(struct rt_branch *b, enum rt_reply reply, int64_t now
     }
 }
 
-/* Not clear, or nobody can tell: others who ask keep the view old (branch.h of participants). So it is asked again before
- * long, and not always after the same time. */
+/* Not clear, or nobody can tell: others who ask keep the view old (branch.h of participants). So it is asked again
+ * soon, and not always after the same time. */
 static bool held(struct rt_branch *b, int64_t now)
 {
     int64_t early = (b->retry.tries * INT64_C(130) + b->number) % 400 * INT64_C(1000000);
@@ -224,7 +224,7 @@ static bool held(struct rt_branch *b, int64_t now)
 static bool gate_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     assert(b->state == RT_BRANCH_GATE);
-    if (reply == RT_REPLY_ABSENT) { /* somebody else has finished it: how, its marker tells */
+    if (reply == RT_REPLY_ABSENT) { /* somebody else has finished it; its marker tells how */
         move(b, RT_BRANCH_ASKING);
         return false;
     }
@@ -256,9 +256,9 @@ static bool ask_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
         b->stuck = RT_STUCK_MIXED;
         bool tenth = again(b, now);
         if (b->state == RT_BRANCH_ASKING)
-            move(b, RT_BRANCH_CHECKING); /* whoever has mended it says so in the journal */
+            move(b, RT_BRANCH_CHECKING); /* whoever mends it says so in the journal */
         return tenth;
-    case RT_REPLY_PREPARED: /* it is there, or there again */
+    case RT_REPLY_PREPARED: /* it is there, or back again */
         b->stuck = RT_STUCK_NOT;
         move(b, RT_BRANCH_ORDERED);
         return again(b, now);
@@ -295,7 +295,7 @@ void rt_branch_checked(struct rt_branch *b, bool done, int64_t now)
     }
     if (b->service) {
         move(b, RT_BRANCH_ORDERED);
-        if (b->retry.tries > 0) /* else somebody serves it since */
+        if (b->retry.tries > 0) /* else somebody serves it by now */
             rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One branch of a transaction: its work at one resource, from the first statement to the end as decided.
+/* One branch of a transaction: its work at one resource, from the first statement to the decided end.
  *
  *   JOINING: of a process that joined
  *     │ registered
@@ -15,17 +15,17 @@
  *                                                                      nothing ▼  │ 30 s        │
  *                                                                           CHECKING ── done ───┘
  *
- * JOINING has not begun at its participant, and must not: if it is given up before it is known to be registered, it
- * is FINISHED at once.
- * An order is given by the connection that prepared; if that is gone, or somebody else orders, by another one: the
- * takeover. Of a branch whose id the participant does not have (ABSENT) it is asked for the marker, which committed
- * ones leave. Without one it is rolled back, which is well if it was to be; if it was to be committed, the journal is
- * looked at, whether somebody else finished it and the marker was cleaned away: it is never taken for committed (X8).
- * What is found nowhere, or committed against the decision, is stuck, told, and asked for on: after a restart a branch
- * that MariaDB lost is there again, and of what was committed against the decision a person may have said that it is mended
- * (CHECKING).
+ * A JOINING branch has not begun at its participant, and must not: if it is given up before it is known to be
+ * registered, it is FINISHED at once.
+ * The connection that prepared gives the order; if it is gone, or somebody else orders, another connection does: the
+ * takeover. If the participant does not have the branch's id (ABSENT), it is asked for the marker that committed
+ * branches leave. Without a marker the branch is rolled back. That is fine if it was to be; if it was to be committed,
+ * the journal is checked, for somebody else may have finished it and the marker may have been cleaned away: it is never
+ * taken for committed (X8). A branch that is found nowhere, or committed against the decision, is stuck: that is
+ * reported, and it is asked about again and again. After a restart a branch that MariaDB lost is there again, and a
+ * person may have recorded that a commit against the decision is mended (CHECKING).
  *
- * A service (reserve.h) has no connection, no gate and no marker; what it did with a call cannot be asked for:
+ * A service (reserve.h) has no connection, no gate and no marker; it cannot be asked what it did with a call:
  *
  *   JOINING                                                          nobody answers, refused, nobody serves it here
  *     │ registered                                                         ORDERED ─────────▶ CHECKING
@@ -42,30 +42,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_BRANCH_NO_RESOURCE UINT32_MAX /* recovery does not know it: stuck, and told */
+#define RT_BRANCH_NO_RESOURCE UINT32_MAX /* recovery does not know it: stuck, reported */
 #define RT_BRANCH_GATE_APART \
-    INT64_C(150000000) /* ns; what tells who is connected may be 100 ms old */
-#define RT_BRANCH_GATE_MOST INT64_C(1000000000) /* between two looks at one that is shut */
+    INT64_C(150000000) /* ns; the list of who is connected may be 100 ms old */
+#define RT_BRANCH_GATE_MOST INT64_C(1000000000) /* between two looks at a shut gate */
 #define RT_BRANCH_STUCK_PAUSE INT64_C(30000000000)
-#define RT_BRANCH_HELD_PAUSE INT64_C(1000000000) /* a service that is at work is asked again */
+#define RT_BRANCH_HELD_PAUSE \
+    INT64_C(1000000000) /* at least, before a busy service is asked again */
 
 enum rt_decision { RT_DECISION_NONE, RT_DECISION_COMMIT, RT_DECISION_ABORT };
 
-/* What is asked of a participant. Of each: what it answers; then, what became of it if the answer is lost. */
+/* What is asked of a participant. For each: its answers; then what to do if the answer is lost. */
 enum rt_branch_op {
     RT_BRANCH_NOTHING,
     /* YES: durable, whatever dies. READONLY: it changed nothing and has ended. NO: it has not prepared and will not.
-     * Lost: it may be prepared or not; it is not asked again, but counts as no. */
+     * Lost: it may or may not be prepared; it is not asked again, and counts as a no. */
     RT_BRANCH_PREPARE,
     /* The only branch commits, with its marker. DONE; NO: it did not, and will not. Lost: ask, with a fence. */
     RT_BRANCH_ONE_PHASE,
     /* DONE; ABSENT: there is no such prepared branch; HELD: another connection has it. Lost: give the order again.
-     * Of a service: confirm, cancel. DONE; HELD: it is under way (425); REFUSED: it will not (409); ABSENT: nobody serves
-     * it here. Lost: call again. */
+     * For a service: confirm, cancel. DONE; HELD: it is under way (425); REFUSED: it will not (409); ABSENT: nobody
+     * serves it here. Lost: call again. */
     RT_BRANCH_COMMIT,
     RT_BRANCH_ROLLBACK,
-    /* PREPARED, COMMITTED (the marker is there), ABSENT: neither. With a fence ABSENT also promises that it can never
-     * commit in one phase any more. Lost: ask again. */
+    /* PREPARED, COMMITTED (the marker is there), ABSENT: neither. With a fence, ABSENT also promises that it can never
+     * again commit in one phase. Lost: ask again. */
     RT_BRANCH_ASK,
     /* Whether the connection that prepared is still there: HELD, CLEAR; ABSENT: there is no such prepared branch.
      * Lost: ask again. */
@@ -73,7 +74,7 @@ enum rt_branch_op {
 };
 
 enum rt_reply {
-    RT_REPLY_LOST, /* no answer; what was asked may have happened. An own connection is of no use any more. */
+    RT_REPLY_LOST, /* no answer; it may have happened all the same. Our own connection is useless now. */
     RT_REPLY_YES,
     RT_REPLY_READONLY,
     RT_REPLY_NO,
@@ -83,8 +84,8 @@ enum rt_reply {
     RT_REPLY_COMMITTED,
     RT_REPLY_HELD,
     RT_REPLY_CLEAR,
-    RT_REPLY_REFUSED, /* it will not (rights, another server at that address): a person is needed; asked on */
-    /* Of the journal (txn.h). */
+    RT_REPLY_REFUSED, /* it will not (rights, wrong server there): a person is needed; retried */
+    /* From the journal (txn.h). */
     RT_REPLY_STANDS,
     RT_REPLY_OPEN, /* nothing is decided */
     RT_REPLY_BELOW,
@@ -116,46 +117,49 @@ enum rt_branch_state {
 };
 
 struct rt_branch {
-    uint32_t number;   /* in its transaction; what the participant calls it by */
+    uint32_t number;   /* in its transaction; the participant names it by this */
     uint32_t resource; /* its owner's index; or RT_BRANCH_NO_RESOURCE */
     struct rt_retry retry;
-    int64_t clear_at; /* when the gate was first seen clear; -1: it was not */
-    uint32_t checked; /* CHECKING: looks at the journal that left after this seq count */
+    int64_t clear_at; /* when the gate was first seen clear; -1: not yet */
+    uint32_t checked; /* CHECKING: only looks at the journal sent after this seq count */
     uint8_t state;    /* enum rt_branch_state */
-    uint8_t order;    /* enum rt_decision: what it is to become; NONE before */
-    uint8_t due;      /* the same, while its vote is under way: that is waited for */
+    uint8_t order;    /* enum rt_decision: how it is to end; NONE before */
+    uint8_t due;      /* the same, while its vote is under way and awaited */
     uint8_t stuck;    /* enum rt_stuck */
     bool own;         /* the connection that prepared is ours and works */
-    bool gated;       /* another connection may lose its commit: gate and marker (X7) */
-    bool open;        /* the gate is */
-    bool failed;      /* a statement of it failed: it votes no */
-    bool either;      /* nobody knows the decision any more: a marker is as well as none */
-    bool elsewhere;   /* a process that joined prepares it: whether it did is asked */
+    bool gated;       /* another connection could lose its commit: gate and marker (X7) */
+    bool open;        /* its gate is open */
+    bool failed;      /* one of its statements failed: it votes no */
+    bool either;      /* nobody knows the decision any more: marker or none, both will do */
+    bool elsewhere;   /* a process that joined prepares it: we ask whether it did */
     bool service;     /* try, confirm, cancel: reserve.h */
-    bool entering;    /* JOINING: the REGISTER under way has it */
-    /* Its participant may prepare and commit it of itself, whatever is decided. So a rollback that does not find it asks with
-     * a fence: it has committed, or never will. */
+    bool entering;    /* JOINING: the REGISTER under way includes it */
+    /* Its participant may prepare and commit it on its own, whatever is decided. So a rollback that does not find it
+     * asks with a fence: it has committed, or never will. */
     bool loose;
+    /* Its PREPARE left, and nobody knows what came of it: the participant may still be at it (a statement that waits
+     * for a lock), and may prepare after all others have been told the outcome. So it, too, is asked with a fence. */
+    bool late;
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);
 
-/* It stands in the journal: work may begin. Only of one that is JOINING. */
+/* It stands in the journal: work may begin. Only for a JOINING branch. */
 void rt_branch_registered(struct rt_branch *b);
 
 /* PREPARE or ONE_PHASE was answered. */
 void rt_branch_voted(struct rt_branch *b, enum rt_reply reply);
 
-/* The decision for it stands: from now on it is told, until it is FINISHED. */
+/* The decision for it stands: from now on it is given the order until it is FINISHED. */
 void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now);
 
-/* What is to be asked of its participant once retry says that it may; NOTHING: nothing. Only of one that is ordered. */
+/* What to ask its participant, once retry allows it; NOTHING: nothing. Only for a branch that is ordered. */
 enum rt_branch_op rt_branch_next(struct rt_branch *b);
 
-/* That was answered. True: it is the tenth time in a row that it came to nothing. */
+/* The participant answered. True: it came to nothing for the tenth time in a row. */
 bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now);
 
-/* The journal was looked at after the participant had nothing: DONE: somebody finished it. */
+/* The journal was checked after the participant had nothing. DONE: somebody finished it. */
 void rt_branch_checked(struct rt_branch *b, bool done, int64_t now);
 
 /* Ended, one way or the other. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forgetting what is over: one step after the other, each until it is answered. */
+/* Forgetting finished transactions: one step after the other, each repeated until it is answered. */
 #include "txn/core/gc.h"
 
 #include "base/bug.h"
@@ -14,6 +14,12 @@ void rt_gc_start(struct rt_gc *g, uint32_t resources, int64_t wall_ms, int64_t k
     g->resource = 0;
     g->step = RT_GC_FORGET;
     rt_retry_soon(&g->retry, now);
+}
+
+void rt_gc_raised(struct rt_gc *g, int64_t floor_ms)
+{
+    if (floor_ms < g->floor_ms)
+        g->floor_ms = floor_ms;
 }
 
 enum rt_gc_op rt_gc_todo(struct rt_gc *g, uint32_t *seq, int64_t now)

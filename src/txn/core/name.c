@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name that a participant keeps of a branch: its text. */
+/* The name by which a participant keeps a branch: its text. */
 #include "txn/core/name.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@ static void put(char *out, uint64_t value, size_t digits)
         out[i] = "0123456789abcdef"[value >> 4 * (digits - 1 - i) & 15];
 }
 
-/* As put writes them, so a name has one text: no capital letters. Its end is no digit. */
+/* Only what put() writes, so a name has just one text: no capital letters. The NUL is no digit. */
 static bool get(const char *text, size_t digits, uint64_t *out)
 {
     uint64_t value = 0;

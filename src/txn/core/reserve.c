@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches that are services: registered, tried, and in which order they end. */
+/* Branches that are services: registering and trying them, and the order in which they end. */
 #include "txn/core/reserve.h"
 
 #include "base/bug.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking again: pauses that double, and never an end. */
+/* Asking again: pauses that double, and no end. */
 #include "txn/core/retry.h"
 
 #include <assert.h>

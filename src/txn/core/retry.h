@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking again: 100 ms, doubling to 30 s, for ever; after ten tries a person is called.
+/* Asking again: after 100 ms, doubling to 30 s, forever; after ten tries a person is called.
  *
- * Each request that may come to nothing has one of its own, so that a dead participant keeps nobody else waiting. */
+ * Each request that may fail has its own, so that a dead participant keeps nobody else waiting. */
 #ifndef RT_RETRY_H
 #define RT_RETRY_H
 
@@ -14,7 +14,7 @@
 
 struct rt_retry {
     uint32_t seq;   /* of the request that is under way; 0: none is */
-    uint32_t tries; /* that came to nothing, in a row */
+    uint32_t tries; /* that failed, in a row */
     int64_t at;     /* the next may leave then */
 };
 
@@ -22,13 +22,13 @@ struct rt_retry {
 bool rt_retry_may(const struct rt_retry *r, int64_t now);
 /* It left. */
 void rt_retry_sent(struct rt_retry *r, uint32_t seq);
-/* SEQ is answered; false: it is not the one that is under way, but late or doubled. */
+/* SEQ is answered. False: it is not the request under way; the answer is late or doubled. */
 bool rt_retry_answered(struct rt_retry *r, uint32_t seq);
-/* That came to nothing: not before a pause. True: it is the tenth time. */
+/* The request failed: the next leaves only after a pause. True: it is the tenth failure. */
 bool rt_retry_later(struct rt_retry *r, int64_t now);
-/* Not before AT, whatever was. */
+/* Not before AT, whatever happened before. */
 void rt_retry_not_before(struct rt_retry *r, int64_t at);
-/* It succeeded, or whom it asks is back: the next leaves at once, and pauses are short again. */
+/* It succeeded, or the party it asks is back: the next leaves at once, and pauses are short again. */
 void rt_retry_soon(struct rt_retry *r, int64_t now);
 
 #endif

@@ -26,7 +26,7 @@ void rt_sweep_pass(struct rt_sweep *s)
             s->seen[i].last = 0;
 }
 
-#define WAYS 16 /* places that an id may have: looked at one by one */
+#define WAYS 16 /* slots an id may be in: looked at one by one */
 
 static struct rt_seen *find(struct rt_sweep *s, const struct rt_txn_id *id, int64_t now)
 {
@@ -48,7 +48,7 @@ static struct rt_seen *find(struct rt_sweep *s, const struct rt_txn_id *id, int6
 enum rt_verdict rt_sweep_judge(struct rt_sweep *s, const struct rt_name *name, bool decided,
                                int64_t now, int64_t wall_ms)
 {
-    assert(s->pass > 0); /* it was seen in one */
+    assert(s->pass > 0); /* a pass has begun */
     if (rt_txn_id_journal(&name->id) != s->journal && !RT_BUG(RT_BUG_TXN_FOREIGN))
         return RT_SWEEP_FOREIGN;
     bool young = !decided && wall_ms < name->deadline_ms + s->slack_ms;

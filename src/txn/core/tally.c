@@ -32,7 +32,7 @@ bool rt_tally_hopeless(const struct rt_txn *t)
     assert(t->joined);
     for (uint32_t i = 0; i < t->count; i++) {
         uint8_t state = t->branches[i].state;
-        if (t->branches[i].service) { /* registered, and nobody has vouched for it */
+        if (t->branches[i].service) { /* registered, and not vouched for */
             found = found || (state != RT_BRANCH_JOINING && !t->vouch_sent);
             continue;
         }

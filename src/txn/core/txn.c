@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transaction: from its branches' votes to the one decision, and from that to all of them. */
+/* A transaction: from its branches' votes to the one decision, and from that back to all of its branches. */
 #include "txn/core/txn.h"
 
 #include "base/bug.h"
@@ -12,7 +12,7 @@
 
 #define BIT(state) (1u << (state))
 
-/* From which states each may be reached: the arrows of the diagram in txn.h. */
+/* The states from which each may be reached: the arrows of the diagram in txn.h. */
 static const unsigned allowed_from[] = {
     [RT_TXN_ACTIVE] = 0,
     [RT_TXN_PREPARING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_LOOKING),
@@ -43,12 +43,12 @@ static void move(struct rt_txn *t, enum rt_txn_state to)
 static void tell(struct rt_txn *t, enum rt_outcome what)
 {
     if (t->told != RT_OUTCOME_OPEN || t->adopted || t->limit_at == RT_TXN_NEVER)
-        return; /* was told, or nobody has asked */
+        return; /* told already, or nobody asked */
     t->told = (uint8_t)what;
     t->news |= RT_TXN_ANSWERED;
 }
 
-/* It is known how it ends. */
+/* The outcome is known. */
 static void resolve(struct rt_txn *t, enum rt_outcome what)
 {
     assert(t->outcome == RT_OUTCOME_OPEN);
@@ -85,7 +85,7 @@ static void phase_two_over(struct rt_txn *t, int64_t now)
         return;
     bool closes = !t->joined || RT_BUG(RT_BUG_TXN_CLOSES_OTHERS);
     if (!t->stands || !closes) {
-        end(t); /* there is no row to be closed, or it is another's: who joined knows only its own branches (X8) */
+        end(t); /* no row to close, or it is another's: a joined process knows only its own branches (X8) */
         return;
     }
     tell(t, (enum rt_outcome)t->outcome);
@@ -106,18 +106,19 @@ static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision de
     assert(t->state == RT_TXN_COMMITTING || t->state == RT_TXN_ABORTING);
     b->due = (uint8_t)decision;
     if (b->order != RT_DECISION_NONE || b->retry.seq != 0)
-        return; /* its vote is under way: when that has come */
+        return; /* its vote is under way: order it then */
     b->either = t->outcome == RT_OUTCOME_EXPIRED;
     rt_branch_order(b, decision, now);
-    /* Who joined leaves that to the others. What was registered, done and forgotten has ended, nobody knows how. */
+    /* A joined process leaves that to the others. What was registered, done and forgotten has ended, nobody knows
+     * how. */
     bool forgotten = t->forgotten && !RT_BUG(RT_BUG_TXN_CANCELS_FORGOTTEN);
     if (b->service && (t->joined || forgotten))
         b->state = RT_BRANCH_FINISHED;
     t->news |= b->stuck != RT_STUCK_NOT ? RT_TXN_STUCK : 0;
 }
 
-/* Whom the decision that stands does not list took part too late: it is rolled back. Without PARTS it is the list that
- * we asked for: all that are prepared. Who joined asks for none, and finishes only its own. */
+/* A branch that the standing decision does not list took part too late: it is rolled back. Without PARTS the list is
+ * the one we asked for: all that are prepared. A joined process asks for none, and finishes only its own branches. */
 static void commit_all(struct rt_txn *t, const struct rt_txn_part *parts, uint32_t n, int64_t now)
 {
     assert(parts != NULL || !t->adopted);
@@ -153,7 +154,8 @@ static void decide(struct rt_txn *t, enum rt_decision want, int64_t now)
     rt_retry_soon(&t->journal, now);
 }
 
-/* It will not be committed: only who began it writes COMMIT. If that is another, our no has to be known to it. */
+/* It will not be committed: only the process that began it writes COMMIT. If that is another, it must learn of our
+ * no. */
 static void give_up(struct rt_txn *t, int64_t now)
 {
     assert(!t->commit_sent || t->state == RT_TXN_DECIDING);
@@ -168,7 +170,7 @@ static void give_up(struct rt_txn *t, int64_t now)
     decide(t, RT_DECISION_ABORT, now);
 }
 
-/* It is committed without us: of our branches none was known to be registered. */
+/* It is committed without us: none of our branches was known to be registered. */
 static bool is_late(const struct rt_txn *t, const struct rt_txn_answer *a)
 {
     bool in = !t->joined || t->count == 0;
@@ -179,17 +181,17 @@ static bool is_late(const struct rt_txn *t, const struct rt_txn_answer *a)
 
 static void decided_commit(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
-    assert(t->outcome != RT_OUTCOME_ABORTED); /* that was told only if nobody could write COMMIT */
+    assert(t->outcome != RT_OUTCOME_ABORTED); /* told only if nobody could write COMMIT */
     if (t->outcome == RT_OUTCOME_OPEN)
         resolve(t, is_late(t, a) ? RT_OUTCOME_LATE : RT_OUTCOME_COMMITTED);
     commit_all(t, a->parts, a->part_count, now);
 }
 
-/* COMMIT was refused, and so will be every copy of it that is still on its way: the count only grows. */
+/* COMMIT was refused, and so will be every copy still on its way: the count only grows. */
 static void others_joined(struct rt_txn *t, int64_t now)
 {
     t->commit_sent = t->commit_lost = false;
-    if (t->want == RT_DECISION_ABORT) { /* the deadline came meanwhile */
+    if (t->want == RT_DECISION_ABORT) { /* the deadline has passed meanwhile */
         give_up(t, now);
         return;
     }
@@ -209,7 +211,7 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
         decided_commit(t, a, now);
         return;
     }
-    /* Below the floor a COMMIT may have stood, been done and been forgotten: what is not done is not (X9). */
+    /* Below the floor a COMMIT may have stood, been done and been forgotten: what is not done is not forgotten (X9). */
     bool forgotten = a->reply == RT_REPLY_BELOW && (t->commit_lost || t->adopted || t->joined);
     if (RT_BUG(RT_BUG_TXN_EXPIRED_IS_ABORTED))
         forgotten = false;
@@ -242,15 +244,15 @@ static void decide_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     stands_answered(t, a, now);
 }
 
-/* ---- Of who joined ------------------------------------------------------ */
+/* ---- In a joined process ------------------------------------------------ */
 
-/* It was decided before a branch of ours could be registered. Who joined: nothing of ours is prepared, and nothing will
- * be, and services are the others'. */
+/* It was decided before a branch of ours could be registered. In a joined process nothing of ours is prepared or will
+ * be, and services are left to the others. */
 static void too_late(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     bool stands = a->reply == RT_REPLY_STANDS;
     assert(t->state == RT_TXN_ACTIVE);
-    if (!t->joined) { /* it was settled: it knows its own branches, and learns of the others' */
+    if (!t->joined) { /* somebody settled it: we know our branches, and learn the others */
         give_up(t, now);
         return;
     }
@@ -263,7 +265,7 @@ static void too_late(struct rt_txn *t, const struct rt_txn_answer *a, int64_t no
 static void register_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     if (t->state != RT_TXN_ACTIVE)
-        return; /* it was given up meanwhile, and they have not begun */
+        return; /* given up meanwhile, and they have not begun */
     if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW) {
         too_late(t, a, now);
         return;
@@ -282,19 +284,19 @@ static void register_answered(struct rt_txn *t, const struct rt_txn_answer *a, i
     }
 }
 
-/* All is prepared: what becomes of it is another's to say. */
+/* All is prepared: another process decides what becomes of it. */
 static void wait_for_decision(struct rt_txn *t, int64_t now)
 {
     move(t, RT_TXN_WAITING);
     t->pause = RT_TXN_LOOK_FIRST;
     rt_retry_soon(&t->journal, now);
-    if (t->journal.seq == 0) /* always, but for RT_BUG_TXN_WORKS_UNREGISTERED */
+    if (t->journal.seq == 0) /* always, except with RT_BUG_TXN_WORKS_UNREGISTERED */
         rt_retry_not_before(&t->journal, now + t->pause);
     if (t->votes)
         tell(t, RT_OUTCOME_PREPARED);
 }
 
-/* All said yes; of services nobody else knows that. */
+/* All said yes; for services, nobody else knows that. */
 static void all_yes(struct rt_txn *t, int64_t now)
 {
     assert(t->joined);
@@ -306,7 +308,7 @@ static void all_yes(struct rt_txn *t, int64_t now)
     rt_retry_soon(&t->journal, now);
 }
 
-/* The journal was looked at, whether it is decided. Silence means nothing: we promised. */
+/* We looked in the journal for a decision. Silence means nothing: we promised. */
 static void wait_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     assert(t->state == RT_TXN_WAITING);
@@ -346,7 +348,7 @@ static void waited_enough(struct rt_txn *t, int64_t now)
 
 /* ---- Votes -------------------------------------------------------------- */
 
-/* All have voted, unless some are still asked. */
+/* Gives up at the first no; otherwise goes on once all have voted. */
 static void count_votes(struct rt_txn *t, int64_t now)
 {
     uint32_t open = 0, yes = 0, no = 0;
@@ -398,7 +400,8 @@ static void one_phase_answered(struct rt_txn *t, struct rt_branch *b, enum rt_re
     roll_back_all(t, now);
 }
 
-/* Its branch left no marker, and can leave none any more. Markers go only below the floor: above it, there was none. */
+/* Its branch left no marker, and can no longer leave one. Markers are deleted only below the floor: above it there was
+ * none. */
 static void one_phase_checked(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     assert(t->state == RT_TXN_ONE_PHASE && t->branches[0].state == RT_BRANCH_CHECKING);
@@ -411,7 +414,7 @@ static void one_phase_checked(struct rt_txn *t, const struct rt_txn_answer *a, i
     end(t);
 }
 
-/* Nothing is decided; A has all branches that are registered. Those we do not have are elsewhere. */
+/* Nothing is decided; A lists all registered branches. Those we do not have are elsewhere. */
 static void joined_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     assert(t->state == RT_TXN_LOOKING);
@@ -420,7 +423,7 @@ static void joined_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
         return;
     }
     rt_retry_soon(&t->journal, now);
-    if (a->reply != RT_REPLY_OPEN) { /* somebody has decided: what, DECIDE tells */
+    if (a->reply != RT_REPLY_OPEN) { /* somebody has decided: DECIDE tells what */
         decide(t, RT_DECISION_ABORT, now);
         return;
     }
@@ -472,7 +475,7 @@ struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resourc
     return b;
 }
 
-/* Somebody asks, and is answered by LIMIT_AT: once; of a joined one, its vote and its end. */
+/* A caller asks, and is answered by LIMIT_AT: once; in a joined transaction, once for its vote and once for its end. */
 static void asks(struct rt_txn *t, bool waits, int64_t limit_at)
 {
     assert(!t->adopted && limit_at != RT_TXN_NEVER);
@@ -483,7 +486,7 @@ static void asks(struct rt_txn *t, bool waits, int64_t limit_at)
     t->told = RT_OUTCOME_OPEN;
 }
 
-/* It has gone on before it was asked for: its deadline was before, or it has voted. What is known is told. */
+/* It moved on before the call came: its deadline passed, or it had voted. What is known is told. */
 static void asks_later(struct rt_txn *t)
 {
     bool finishing = t->waits && t->state == RT_TXN_COMMITTING;
@@ -615,7 +618,7 @@ bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now)
 
 /* ---- Answers ------------------------------------------------------------ */
 
-/* The journal was looked at for branches that their participants do not have. */
+/* We looked in the journal for branches that their participants do not have. */
 static void look_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     if (t->state == RT_TXN_LOOKING) {
@@ -639,7 +642,7 @@ static void look_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64
     for (uint32_t i = 0; i < t->count; i++) {
         struct rt_branch *b = &t->branches[i];
         if (b->state != RT_BRANCH_CHECKING || b->checked >= a->seq)
-            continue; /* it came to that after this look had left */
+            continue; /* it got there after this look had left */
         bool was_stuck = b->stuck != RT_STUCK_NOT;
         rt_branch_checked(b, done, now);
         t->news |= b->stuck != RT_STUCK_NOT && !was_stuck ? RT_TXN_STUCK : 0; /* told once */
@@ -665,8 +668,9 @@ static void journal_answered(struct rt_txn *t, const struct rt_txn_answer *a, in
         t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
 }
 
-/* A vote that comes after the decision is known: the branch is as it says, and is ended as that says. It was given up,
- * so that is a rollback; but who joined may have been found prepared by who decided, and is committed. */
+/* A vote that comes after the decision is known: the vote tells the branch's state, the decision how it ends. The
+ * branch was given up, so that is a rollback; but the decider may have found a joined process's branch prepared, and
+ * then it is committed. */
 static void vote_answered(struct rt_txn *t, struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     rt_branch_voted(b, reply);
@@ -732,11 +736,11 @@ static bool has_limit(const struct rt_txn *t)
     return t->told == RT_OUTCOME_OPEN && t->limit_at != RT_TXN_NEVER;
 }
 
-/* Its caller waits no longer. What stands, or what nobody can write any more, is told; else it is not known (X5). */
+/* Its caller waits no longer. It is told what stands, or what nobody can write any more; else UNKNOWN (X5). */
 static void over_limit(struct rt_txn *t, int64_t now)
 {
     if (t->state == RT_TXN_PREPARING || t->state == RT_TXN_LOOKING)
-        give_up(t, now); /* it tells, if that is certain */
+        give_up(t, now); /* this tells, if it is certain */
     bool known = t->outcome != RT_OUTCOME_OPEN;
     enum rt_outcome guess = RT_BUG(RT_BUG_TXN_UNKNOWN_IS_ABORTED) ? RT_OUTCOME_ABORTED
                                                                   : RT_OUTCOME_UNKNOWN;
@@ -747,7 +751,7 @@ void rt_txn_tick(struct rt_txn *t, int64_t now)
 {
     assert(!t->adopted || t->deadline_at == RT_TXN_NEVER);
     if (has_deadline(t) && now >= t->deadline_at)
-        give_up(t, now); /* of a COMMIT that is under way, and this, the first stands */
+        give_up(t, now); /* if a COMMIT is under way, whichever is first stands */
     if (t->state == RT_TXN_WAITING && now >= t->settle_at)
         waited_enough(t, now);
     if (has_limit(t) && now >= t->limit_at)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transaction: branches, one decision, and what has to be asked of journal and participants to get there.
+/* A transaction: branches, one decision, and what to ask the journal and the participants to get there.
  *
  *            commit           all voted           it stands
  *   ACTIVE ────────▶ PREPARING ────────▶ DECIDING ─────┬── COMMIT ──▶ COMMITTING ──▶ CLOSING ──▶ ENDED
@@ -27,39 +27,40 @@
  *    │ └──────────────────────── a branch is too late: it is decided ─┘
  *    └ each branch: REGISTER before it begins
  *
- * Who joined writes ABORT, as anybody may, and never COMMIT. It ends its own branches only, on the connections that
- * prepared them (on MariaDB nobody else can while those live), and never writes DONE: it does not know the others'.
- * That does who began it, which ends all of them, or recovery. Both may end the same branch: whoever comes second is
- * told ABSENT, and asks for the marker.
+ * A process that joined writes ABORT, as anybody may, and never COMMIT. It ends only its own branches, on the
+ * connections that prepared them (on MariaDB nobody else can while those live), and never writes DONE, for it does not
+ * know the other branches. The process that began the transaction, or recovery, ends all branches and writes DONE. Both
+ * may end the same branch: whoever comes second is told ABSENT, and asks for the marker.
  *
  * The invariants; the simulator (tests/sim/txn) asserts them, comments cite them by number:
- * X1  One decision: what stands in the journal for an id never becomes another. A transaction is committed exactly when
- *     (id, COMMIT) stands; one in one phase, whose id nobody else knows, when its branch did, with its marker.
+ * X1  One decision: what stands in the journal for an id never changes. A transaction is committed exactly when (id,
+ *     COMMIT) stands; a one-phase one, whose id nobody else knows, when its branch has committed, with its marker.
  * X2  (id, COMMIT) is asked for only when every branch voted yes or read-only and none has failed; no branch is told
  *     to commit, and nobody is told COMMITTED, before it is known to stand.
- * X3  No branch that may be prepared is rolled back before (id, ABORT) is known to stand, or that nothing can stand
- *     any more.
- * X4  One outcome: of one id no branch ends committed and another rolled back, unless that is told (STUCK).
- * X5  What is told is so: COMMITTED, ABORTED. What is not known is told as UNKNOWN or EXPIRED, never guessed.
- * X6  Recovery touches ids of its own journal only, an undecided one only after its deadline, and each only when it
+ * X3  No branch that may be prepared is rolled back before it is known that (id, ABORT) stands, or that nothing can
+ *     stand any more.
+ * X4  One outcome: an id never has one branch end committed and another rolled back, unless that is reported (STUCK).
+ * X5  What a caller is told is true: COMMITTED, ABORTED. What is not known is told as UNKNOWN or EXPIRED, never
+ *     guessed.
+ * X6  Recovery touches only ids of its own journal, an undecided one only after its deadline, and each only after it
  *     was seen in two passes.
- * X7  A branch that another connection may lose is taken over only through the gate, and finished only when its marker
- *     was read.
- * X8  Nothing is written as done that is not: no answer and no absence is taken for a commit.
+ * X7  A branch that another connection could lose is taken over only through the gate, and is finished only when its
+ *     marker has been read.
+ * X8  Nothing is written as done unless it is: neither a missing answer nor an absence is taken for a commit.
  * X9  The floor is raised before anything is forgotten; what is not done is not forgotten; below the floor nothing is
  *     decided.
- * X10 Nothing is left behind: once all is healed, every branch is found and finished, and every caller answered, in
- *     bounded time. Retries do not end; after ten somebody is told.
- * X11 A service's try leaves only after its branch stands in the journal; DONE is written only when each service that was
- *     tried has confirmed (COMMIT) or cancelled (ABORT).
+ * X10 Nothing is left behind: once all faults are healed, every branch is found and finished, and every caller
+ *     answered, in bounded time. Retries never end; after ten somebody is told.
+ * X11 A service's try leaves only after its branch stands in the journal; DONE is written only when every service that
+ *     was tried has confirmed (COMMIT) or cancelled (ABORT).
  *
- * No clock, lock or epoch carries safety: deadlines and passes (X6) are good manners. The first decision wins, and
- * whoever comes second is told it: a coordinator that was stopped for an hour, two recoveries, a request that was late
- * or doubled.
+ * Safety rests on no clock, lock or epoch: deadlines and passes (X6) are good manners. The first decision wins, and
+ * whoever comes second is told it, be it a coordinator that was stopped for an hour, one of two recoveries, or a late
+ * or doubled request.
  *
- * Pure: events, answers and the time in; what to ask, and news, out. Memory is the owner's. One request to the
- * journal, and one to each branch, is under way at a time; each must be answered once by the owner (RT_REPLY_LOST when
- * it gave up), and answers that come later are known by their seq and do nothing. */
+ * Pure: events, answers and the time in; what to ask, and news, out. Memory is the owner's. One request to the journal,
+ * and one to each branch, is under way at a time. The owner must answer each once (RT_REPLY_LOST if it gave up); later
+ * answers are recognised by their seq and do nothing. */
 #ifndef RT_TXN_H
 #define RT_TXN_H
 
@@ -70,22 +71,23 @@
 
 /* What is asked of the journal. */
 enum rt_txn_op {
-    RT_TXN_BRANCH, /* nothing: it is for a participant, see op of the branch */
-    /* Joined, and services: branches that are `entering` are written down, so that a COMMIT counts them and an ABORT finds
-     * them; durable before it is answered. OPEN: they are there, and may begin. STANDS, BELOW: too late, they are not.
-     * Lost: ask again; the answer is the same. */
+    RT_TXN_BRANCH, /* not the journal: a participant, see op of the branch */
+    /* Joined, and services: the branches that are `entering` are written down, so that a COMMIT counts them and an
+     * ABORT finds them; durable before it is answered. OPEN: they are there, and may begin. STANDS, BELOW: too late,
+     * they are not. Lost: ask again; the answer is the same. */
     RT_TXN_REGISTER,
-    /* Joined: that the tries of our services said yes is written down, and counts as one that is registered; durable
-     * before it is answered. OPEN: it is. STANDS, BELOW: too late. Lost: ask again. */
+    /* Joined: writes down that the tries of our services said yes, which counts as one registered branch; durable
+     * before it is answered. OPEN: it is there. STANDS, BELOW: too late. Lost: ask again. */
     RT_TXN_VOUCH,
     /* Insert (id, COMMIT and the branches | ABORT) if nothing stands there; durable before it is answered.
      * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so
-     * nothing ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal
-     * is looked at. What stands is looked for before the floor. Lost: ask again; the answer is what stands. */
+     * nothing ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: LOOK at the
+     * journal. What stands is checked before the floor. Lost: ask again; the answer is what stands. */
     RT_TXN_DECIDE,
-    /* STANDS, OPEN (with the branches that are registered), BELOW. Lost: ask again. */
+    /* STANDS, OPEN (with the registered branches), BELOW. Lost: ask again. */
     RT_TXN_LOOK,
-    /* All branches are finished: it may be forgotten one day. DONE. Lost: ask again; lazily, nobody waits. */
+    /* All branches are finished: the transaction may be forgotten one day. DONE. Lost: ask again, lazily: nobody
+     * waits. */
     RT_TXN_DONE,
 };
 
@@ -93,8 +95,8 @@ struct rt_txn_part { /* a branch as the journal lists it with COMMIT */
     uint32_t number, resource;
     bool gated;
     bool service;
-    bool vouched; /* LOOK, OPEN: a service of who joined, whose try said yes */
-    bool loose;   /* it may commit of itself (three-phase commit): branch.h */
+    bool vouched; /* LOOK, OPEN: a joined process's service, its try said yes */
+    bool loose;   /* it may commit on its own (three-phase commit): branch.h */
 };
 
 struct rt_txn_todo {
@@ -103,10 +105,10 @@ struct rt_txn_todo {
     struct rt_branch *branch;  /* BRANCH; valid until the next branch is added */
     uint32_t seq;              /* give it back with the answer */
     enum rt_decision decision; /* DECIDE; COMMIT lists rt_txn_parts */
-    uint32_t registered;       /* DECIDE: branches that are registered and known */
+    uint32_t registered;       /* DECIDE: registered branches that we know of */
     bool own;   /* COMMIT, ROLLBACK: on the connection that prepared; else a takeover */
     bool fence; /* ASK */
-    /* PREPARE: it must not drop out as read-only, for who began the transaction asks for it (RT_PARTY_WRITES) */
+    /* PREPARE: it must not drop out as read-only, for whoever began the transaction asks for it (RT_PARTY_WRITES) */
     bool stays;
 };
 
@@ -115,9 +117,9 @@ struct rt_txn_answer {
     enum rt_reply reply;
     enum rt_decision decision; /* STANDS */
     bool done;                 /* STANDS: all branches are finished */
-    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). STANDS ABORT: services and loose ones that are
-     * registered, if others know the id (`shared`, `adopted`); of LOOK they do not count. LOOK, OPEN: those registered.
-     * There must be room for them, but in a joined one. */
+    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). STANDS ABORT: the registered services and
+     * loose branches, if others know the id (`shared`, `adopted`); in an answer to LOOK they do not count. LOOK, OPEN:
+     * the registered branches. There must be room for them, except in a joined transaction. */
     const struct rt_txn_part *parts;
     uint32_t part_count;
     uint32_t registered; /* LOOK, OPEN: how many the journal counts */
@@ -126,14 +128,14 @@ struct rt_txn_answer {
 enum rt_txn_state {
     RT_TXN_ACTIVE,
     RT_TXN_PREPARING,
-    RT_TXN_LOOKING,  /* which branches have others registered? */
-    RT_TXN_VOUCHING, /* joined: VOUCH has to reach the journal */
+    RT_TXN_LOOKING,  /* which branches did others register? */
+    RT_TXN_VOUCHING, /* joined: VOUCH must reach the journal */
     RT_TXN_WAITING,  /* joined: for the decision */
     RT_TXN_ONE_PHASE,
     RT_TXN_DECIDING,
     RT_TXN_COMMITTING,
     RT_TXN_ABORTING,
-    RT_TXN_CLOSING, /* DONE has to reach the journal */
+    RT_TXN_CLOSING, /* DONE must reach the journal */
     RT_TXN_ENDED,   /* nothing is under way, nothing is due: its owner's to free */
 };
 
@@ -142,22 +144,22 @@ enum rt_outcome {
     RT_OUTCOME_COMMITTED,
     RT_OUTCOME_ABORTED,
     RT_OUTCOME_EXPIRED,  /* decided, finished and forgotten: nobody knows any more */
-    RT_OUTCOME_UNKNOWN,  /* told only: the answer did not come in time, and is looked for on */
-    RT_OUTCOME_PREPARED, /* told only: joined, our vote is yes */
+    RT_OUTCOME_UNKNOWN,  /* only told: no answer in time; we keep looking for it */
+    RT_OUTCOME_PREPARED, /* only told: joined, our vote is yes */
     RT_OUTCOME_LATE, /* joined: committed before a branch of ours was registered; nothing of ours stays */
 };
 
 /* rt_txn_news */
-#define RT_TXN_ANSWERED 0x1u  /* vote, commit or abort: `told`; once each */
-#define RT_TXN_ATTENTION 0x2u /* something came to nothing ten times in a row */
+#define RT_TXN_ANSWERED 0x1u  /* vote, commit or abort is answered: `told`; once each */
+#define RT_TXN_ATTENTION 0x2u /* something failed ten times in a row */
 #define RT_TXN_STUCK 0x4u     /* a branch has become stuck; `stuck` of each says why */
 #define RT_TXN_OVER 0x8u      /* ENDED; once */
 
 struct rt_txn {
     struct rt_txn_id id;
-    int64_t deadline_ms; /* by the wall; participants keep it with the branch */
+    int64_t deadline_ms; /* by the wall clock; participants keep it with the branch */
     int64_t deadline_at; /* the same by our own clock; RT_TXN_NEVER: adopted */
-    int64_t limit_at;    /* its caller is answered by then */
+    int64_t limit_at;    /* its caller must be answered by then */
     int64_t settle_at;   /* joined: it decides ABORT then, if nobody has */
     int64_t pause;       /* WAITING: between two looks */
     struct rt_branch *branches;
@@ -174,17 +176,17 @@ struct rt_txn {
     bool adopted;        /* no caller of ours waits */
     bool joined;         /* another process began it */
     bool votes;          /* joined: its caller is answered with the vote */
-    /* others know the id: they may ask for its outcome, so that stands in the journal */
+    /* others know the id and may ask for its outcome, so that must stand in the journal */
     bool shared;
     bool waits;        /* its caller is answered when phase two is over */
     bool sent;         /* PREPARE has left for a branch */
     bool commit_sent;  /* DECIDE with COMMIT has left */
     bool commit_lost;  /* ... and an answer to it was lost */
     bool asked_commit; /* the DECIDE under way, or the last, was for COMMIT */
-    bool stands;       /* a row is there: it has to be closed */
-    bool ordered; /* services one after the other: they confirm as numbered, and cancel backwards */
+    bool stands;       /* there is a row, which must be closed */
+    bool ordered; /* services one by one: they confirm in order of number, and cancel in reverse */
     bool vouch_sent; /* VOUCH has left */
-    bool forgotten;  /* BELOW: what was registered was done, and forgotten */
+    bool forgotten;  /* BELOW: what was registered is done and forgotten */
 };
 
 /* ---- Whose transaction it is -------------------------------------------- */
@@ -192,36 +194,37 @@ struct rt_txn {
 /* Begun here. BRANCHES[ROOM] is the owner's. */
 void rt_txn_begin(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
                   int64_t deadline_at, struct rt_branch *branches, uint32_t room);
-/* Its next branch, on a connection of ours that is at work. There must be room; only before commit and abort. */
+/* Adds a branch, on a working connection of ours. There must be room; only before commit and abort. */
 struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resource, bool gated);
-/* All branches vote, and then it is decided. Its caller is answered by LIMIT_AT. WAITS: when phase two is over, if
- * that is before. */
+/* All branches vote, and then it is decided. Its caller is answered by LIMIT_AT. WAITS: when phase two is over, if that
+ * is earlier. */
 void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now);
 void rt_txn_abort(struct rt_txn *t, int64_t limit_at, int64_t now);
 
-/* Begun by another process, which decides. After SETTLE_AT (its deadline and by how much clocks may differ) ABORT is
- * decided here, if nothing is. Then rt_txn_add for each branch, with a number that nobody else has (drawn at random
- * from RT_TXN_JOINED up): its participant must hear nothing of it before its state is RT_BRANCH_ACTIVE. If the
- * transaction leaves ACTIVE before that, it was too late, or the deadline has passed: `outcome`. Whoever gives up
+/* Begun by another process, which decides. After SETTLE_AT (its deadline plus the most that clocks may differ) ABORT is
+ * decided here, if nothing else is. Then call rt_txn_add for each branch, with a number that nobody else has (drawn at
+ * random from RT_TXN_JOINED up): its participant must hear nothing of it before its state is RT_BRANCH_ACTIVE. If the
+ * transaction leaves ACTIVE before that, it was too late, or the deadline has passed: see `outcome`. Whoever gives up
  * waiting for it sets `failed`.
- * Then rt_txn_vote, rt_txn_commit or both, or rt_txn_abort. */
+ * Then call rt_txn_vote, rt_txn_commit or both, or rt_txn_abort. */
 #define RT_TXN_JOINED UINT32_C(0x80000000)
 #define RT_TXN_LOOK_FIRST INT64_C(20000000) /* ns; doubling */
 #define RT_TXN_LOOK_MOST INT64_C(500000000)
 void rt_txn_join(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
                  int64_t deadline_at, int64_t settle_at, struct rt_branch *branches, uint32_t room);
-/* All its branches prepare. Told: PREPARED: they will end as is decided, and so they do from now on without being
- * asked, whatever its caller does; or how the transaction ended, which is not with our yes; or UNKNOWN. */
+/* All its branches prepare. The caller is told PREPARED: from now on they end as the transaction is decided, without
+ * being asked, whatever the caller does; or how the transaction ended without our yes; or UNKNOWN. */
 void rt_txn_vote(struct rt_txn *t, int64_t limit_at, int64_t now);
-/* rt_txn_commit of a joined one votes, if that was not done, and its caller is told the outcome; WAITS: when our
- * branches are over. rt_txn_abort votes no; after a yes it is ABORT if nothing stands yet. Told is what stands. */
+/* rt_txn_commit of a joined transaction votes, if that was not done yet, and its caller is told the outcome; WAITS:
+ * when our branches are over. rt_txn_abort votes no; after a yes it decides ABORT if nothing stands yet, and its caller
+ * is told what stands. */
 
-/* Left behind by somebody, and ours to finish: recovery. DECISION is what was read in the journal: COMMIT or ABORT,
- * with all its PARTS; NONE: nothing, so it will be ABORT unless the journal says otherwise. Then rt_txn_found for each
- * branch that was found at a participant, then rt_txn_settle. */
+/* Left behind by somebody, and ours to finish: recovery. Call rt_txn_found for each branch that was found at a
+ * participant, then rt_txn_settle. DECISION is what was read in the journal: COMMIT or ABORT, with all its PARTS; NONE:
+ * nothing, so it will be ABORT unless the journal says otherwise. */
 void rt_txn_adopt(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
                   struct rt_branch *branches, uint32_t room);
-void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part); /* twice: once */
+void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part); /* idempotent */
 void rt_txn_settle(struct rt_txn *t, enum rt_decision decision, const struct rt_txn_part *parts,
                    uint32_t part_count, int64_t now);
 
@@ -229,20 +232,21 @@ void rt_txn_settle(struct rt_txn *t, enum rt_decision decision, const struct rt_
 
 /* The next thing to ask; false: nothing now. */
 bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now);
-/* The branches that a COMMIT lists, for who sends it; at most ROOM, there are no more. */
+/* The branches that a COMMIT lists, for whoever sends it. There are never more than ROOM. */
 uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t room);
-/* That was answered; or it is too old, and nothing happens. B: whose it is; NULL: the journal's. */
+/* A request was answered; if the answer is too old, nothing happens. B: the branch that was asked; NULL: the
+ * journal. */
 void rt_txn_answered(struct rt_txn *t, struct rt_branch *b, const struct rt_txn_answer *answer,
                      int64_t now);
-/* RESOURCE is there again: what waits for it is asked at once. */
+/* RESOURCE is back: what waits for it is asked at once. */
 void rt_txn_back(struct rt_txn *t, uint32_t resource, int64_t now);
-/* Time has passed: at rt_txn_next the latest. */
+/* Time has passed. Call it at rt_txn_next at the latest. */
 void rt_txn_tick(struct rt_txn *t, int64_t now);
-/* Whoever asked cannot wait any longer: is answered now, as when its limit is over. */
+/* The caller cannot wait any longer: it is answered now, as when its limit is over. */
 void rt_txn_hurry(struct rt_txn *t, int64_t now);
-/* When rt_txn_tick or rt_txn_todo would do something; RT_TXN_NEVER: answers are waited for, or nothing. */
+/* When rt_txn_tick or rt_txn_todo would do something; RT_TXN_NEVER: it waits for answers, or for nothing. */
 int64_t rt_txn_next(struct rt_txn *t);
-/* What has to be told, RT_TXN_*; and forgets that. */
+/* Returns the news to be told, RT_TXN_*, and forgets it. */
 uint32_t rt_txn_news(struct rt_txn *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked beside claims: what is processed, clean-up, and the rows that the command shows and sets back. */
+/* Everything asked besides claims: what is processed, clean-up, and the rows that the command shows and resets. */
 #include "txn/event/store_inside.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 static int process(struct rt_store *s, const char *const *event_ids, size_t n, uint64_t *changed)
 {
     int err = rt_store_settle(s);
-    bool some = err == 0 && n > 0 && rt_event_process(&s->q, &s->map, event_ids, n, s->uuid);
+    bool some = err == 0 && n > 0 && rt_event_process(&s->q, &s->map, event_ids, n, s->form);
 
     if (some)
         err = rt_store_say(s);
@@ -25,7 +25,8 @@ static int process(struct rt_store *s, const char *const *event_ids, size_t n, u
     return err;
 }
 
-/* A column of numbers takes no other text. Then it is one id after the other: whose text it does not take is none of its. */
+/* A column of numbers refuses any other text. Then the ids go one by one: an id that the column refuses is not in
+ * it. */
 int rt_store_processed(struct rt_store *s, const char *const *event_ids, size_t n,
                        uint64_t *changed)
 {
@@ -64,7 +65,7 @@ static void add_old(struct rt_store *s, enum rt_event_state state, int64_t ms, u
     rt_stmt_add(q, " LIMIT %" PRIu32, page);
 }
 
-/* " IN (1, 2)" of the first result. False: it has none. */
+/* " IN (1, 2)" with the ids of the first result. False: it has none. */
 static bool add_result_ids(struct rt_store *s)
 {
     size_t n = s->result_count > 0 ? s->results[0].rows : 0;
@@ -76,8 +77,8 @@ static bool add_result_ids(struct rt_store *s)
     return n > 0;
 }
 
-/* Rows of trouble whose events are over: few, or none. Looked for first: MariaDB locks what a DELETE reads, also the events of
- * a subquery, and would wait for all that are claimed. */
+/* Rows of trouble whose events are over: few, or none. They are looked up first: MariaDB locks what a DELETE reads,
+ * even the events of a subquery, and would wait for all that are claimed. */
 static int clean_troubles(struct rt_store *s)
 {
     struct rt_stmt *q = &s->q;
@@ -105,9 +106,9 @@ static int clean_troubles(struct rt_store *s)
     return add_result_ids(s) ? rt_store_say(s) : 0;
 }
 
-/* MariaDB. A DELETE waits for locks that it meets on its way, also for those of claims: the look for stale ones locks the
- * entry behind the last published one, which is the first that is over. So rows are locked first, without waiting, and then
- * deleted by their ids. Two round trips. */
+/* MariaDB. A DELETE waits for locks that it meets on its way, including those of claims: the search for stale rows
+ * locks the entry behind the last published one, which is the first that is over. So rows are locked first, without
+ * waiting, and then deleted by id. Two round trips. */
 static int delete_locked(struct rt_store *s, enum rt_event_state state, int64_t ms, uint32_t page,
                          uint64_t *went)
 {
@@ -129,7 +130,7 @@ static int delete_locked(struct rt_store *s, enum rt_event_state state, int64_t 
     for (size_t i = 0; i < n; i++)
         rt_stmt_add(q, "%s(%" PRId64 ")", i == 0 ? "DELETE e FROM (VALUES " : ", ",
                     rt_store_number(rt_store_cell(s, 0, i, 0), 0));
-    if (n > 0) { /* row by row: of IN (...) it would read, and lock, all of a short table */
+    if (n > 0) { /* row by row: for IN (...) it would read, and lock, all of a short table */
         rt_stmt_add(q, ") AS o STRAIGHT_JOIN ");
         rt_stmt_table(q, s->map.table);
         rt_stmt_add(q, " AS e");
@@ -168,7 +169,7 @@ int rt_store_clean(struct rt_store *s, int64_t older_than_ms, uint32_t page, uin
 
     if (err == 0 && !rt_store_has(s, RT_COLUMN_UPDATED))
         return rt_store_fail(s, ROTA_UNSUPPORTED,
-                             "the map of %s has no `updated`: nobody knows what is old",
+                             "the map of %s has no `updated`: it is not known what is old",
                              s->map.table);
     if (err != 0)
         return err;
@@ -206,12 +207,12 @@ enum {
     ITEM_PAYLOAD
 };
 
-/* INDEX: MariaDB's, as of rt_store_add_index; -1: it chooses. */
+/* INDEX: MariaDB's, as for rt_store_add_index; -1: it chooses. */
 static void add_item_columns(struct rt_store *s, bool payload, int index)
 {
     static const enum rt_event_column plain[] = {RT_COLUMN_TOPIC, RT_COLUMN_KEY, RT_COLUMN_TYPE};
     static const char *const sizes[] = {[RT_STMT_MYSQL] = "OCTET_LENGTH(",
-                                        [RT_STMT_POSTGRES] = "pg_column_size(",
+                                        [RT_STMT_POSTGRES] = "octet_length(",
                                         [RT_STMT_SQLITE] = "length(CAST("};
     struct rt_stmt *q = &s->q;
 
@@ -225,9 +226,10 @@ static void add_item_columns(struct rt_store *s, bool payload, int index)
         rt_stmt_add(q, ", ");
         rt_stmt_column(q, &s->map, plain[i], "e");
     }
-    rt_stmt_add(q, ", %s",
-                q->dialect == RT_STMT_POSTGRES && s->map.own ? "octet_length(" : sizes[q->dialect]);
+    rt_stmt_add(q, ", %s", sizes[q->dialect]);
     rt_stmt_column(q, &s->map, RT_COLUMN_PAYLOAD, "e");
+    if (q->dialect == RT_STMT_POSTGRES && !s->bytea)
+        rt_stmt_add(q, "::text"); /* as it is in a message, whatever its type */
     rt_stmt_add(q, q->dialect == RT_STMT_SQLITE ? " AS BLOB)), " : "), ");
     rt_store_add_age(s, RT_COLUMN_CREATED);
     rt_stmt_add(q, ", ");
@@ -304,10 +306,16 @@ static void add_value_filter(struct rt_store *s, enum rt_event_column column, co
     rt_stmt_add(&s->q, " AND ");
     rt_stmt_column(&s->q, &s->map, column, "e"); /* NULL, if there is no such column: none has it */
     rt_stmt_add(&s->q, " = ");
-    rt_stmt_text(&s->q, value);
+    rt_stmt_sought(&s->q, value);
+    if (column == RT_COLUMN_KEY && s->loose) {
+        rt_stmt_add(&s->q, " AND ");
+        rt_stmt_column(&s->q, &s->map, column, "e");
+        rt_stmt_add(&s->q, " COLLATE \"C\" = ");
+        rt_stmt_text(&s->q, value);
+    }
 }
 
-/* One state at a time, so that the index gives the order; of all, by the id itself. */
+/* One state at a time, so that the index gives the order; for all states, by the id itself. */
 static void add_state_filter(struct rt_store *s, const struct rt_store_filter *f, unsigned state)
 {
     struct rt_stmt *q = &s->q;
@@ -330,8 +338,8 @@ static void add_state_filter(struct rt_store *s, const struct rt_store_filter *f
     add_value_filter(s, RT_COLUMN_KEY, f->key);
 }
 
-/* PostgreSQL has no index of published rows by id, and would rather read all rows by id until it has enough of them: those
- * that are published are the last. `+ 0` makes it sort them, who are few. */
+/* PostgreSQL has no index of published rows by id, and would rather read all rows by id until it has enough, although
+ * the published ones come last. `+ 0` makes it sort the published ones, which are few. */
 static void add_page(struct rt_store *s, unsigned state, uint32_t limit)
 {
     bool sorted = s->q.dialect == RT_STMT_POSTGRES && state == RT_EVENT_PUBLISHED;
@@ -348,7 +356,7 @@ static int by_id(const void *left, const void *right)
     return (l->id > r->id) - (l->id < r->id);
 }
 
-/* Several states: a page of each in one round trip, of which the first of all are the page. */
+/* Several states: a page of each in one round trip; the first rows of all these are the page. */
 static int list_states(struct rt_store *s, const struct rt_store_filter *f, uint32_t limit,
                        size_t *count)
 {
@@ -411,15 +419,15 @@ int rt_store_list(struct rt_store *s, const struct rt_store_filter *filter,
     return err;
 }
 
-/* EVENT_ID as a condition on the table without an alias. False: it can be none of this table's. */
+/* EVENT_ID as a condition on the table without an alias. False: it cannot be this table's. */
 static bool add_which(struct rt_store *s, const char *event_id)
 {
     char *end = NULL;
     int64_t row = strtoll(event_id, &end, 10);
     bool number = event_id[0] >= '0' && event_id[0] <= '9' && *end == '\0' && strlen(event_id) < 20;
 
-    if (!number || (rt_event_id_is_uuid(event_id, NULL) && s->uuid))
-        return rt_event_which(&s->q, &s->map, &event_id, 1, s->uuid);
+    if (!number || (rt_event_id_is_uuid(event_id, NULL) && s->form == RT_FORM_UUID))
+        return rt_event_which(&s->q, &s->map, &event_id, 1, s->form);
     rt_stmt_column(&s->q, &s->map, RT_COLUMN_ID, NULL);
     rt_stmt_add(&s->q, " = %" PRId64, row);
     return true;
@@ -478,7 +486,7 @@ static void add_renew(struct rt_store *s, const int64_t *ids, size_t n, enum rt_
     rt_stmt_state(q, &s->map, from);
 }
 
-/* The trouble goes and the state is set in one transaction: a relay sees both, or neither. An UPDATE wakes nobody by
+/* One transaction removes the trouble and sets the state: a relay sees both, or neither. An UPDATE wakes nobody by
  * itself. */
 int rt_store_replay_rows(struct rt_store *s, const int64_t *ids, size_t n, enum rt_event_state from,
                          uint64_t *changed)
@@ -496,6 +504,8 @@ int rt_store_replay_rows(struct rt_store *s, const int64_t *ids, size_t n, enum 
     rt_stmt_add(q, "DELETE FROM " RT_EVENT_TROUBLE " WHERE ");
     rt_store_add_source(s);
     add_rows(s, ids, n);
+    if (from == RT_EVENT_NEW) /* a relay may have given it up meanwhile: then its reason stays */
+        rt_stmt_add(q, " AND dead = 0");
     if (from != RT_EVENT_NEW && s->map.states[from][0] != '\0') {
         rt_stmt_add(q, "; ");
         add_renew(s, ids, n, from);
@@ -523,7 +533,7 @@ int rt_store_replay(struct rt_store *s, const char *event_id, uint64_t *changed)
         err = rt_store_show(s, event_id, &items);
         n = err == 0 && items != NULL && items->state < RT_EVENT_STATES;
         from = n > 0 ? items->state
-                     : from; /* one that is new may be in trouble: it need not wait */
+                     : from; /* a row that is new may be in trouble: it need not wait */
     } else {
         err = rt_store_list(s, &dead, &items, &n);
     }

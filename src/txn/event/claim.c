@@ -2,14 +2,20 @@
 /* A turn: marks, COMMIT, and the next claim, in one round trip.
  *
  *   [BEGIN] UPDATE ... published; DELETE, INSERT ... trouble; COMMIT;
- *   BEGIN; SELECT new ... FOR UPDATE SKIP LOCKED [; SELECT stale ... FOR UPDATE SKIP LOCKED] [; SELECT keys]
+ *   BEGIN; SELECT new ... FOR UPDATE SKIP LOCKED [; SELECT stale ... FOR UPDATE SKIP LOCKED] [; SELECT keys UNION ALL prevs]
  *
- * Which row of its key went before (`prev`) is asked by a scalar subquery. MariaDB does not use the last column of an index
- * for "id < the outer row's" in a subquery, and would read all rows of a key for each row claimed. So it answers the ids and
- * keys of all new rows up to the last one claimed, and who went before whom is found here. */
+ * A scalar subquery finds which row of a key goes before another (`prev`). In PostgreSQL a claimed row and the row
+ * before it are from one snapshot. MariaDB locks the latest rows, but its subqueries use a view of the table that is
+ * made at the first row: a row that was passed over, because it was not committed or was somebody else's, may be
+ * committed before a later one of its key is reached, and the view does not have it. So there one statement after the
+ * locks asks for `prev`: READ COMMITTED gives it a view of its own, which has everything that was committed before any
+ * claimed row, and each row that dies, or becomes new again, in one state. Nor does MariaDB use the last column of an
+ * index for "id < the outer row's" in a subquery: it would read all rows of a key for each row claimed. So it returns
+ * the ids and keys of all new rows up to the last one claimed, and this file works out which row is before which. */
 #include "txn/event/store_inside.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "net/loop.h"
 
 #include <assert.h>
@@ -28,18 +34,19 @@ struct marks {
     size_t n;
 };
 
-/* " IN (1, 2)" of those that are WHAT. False: none is. */
-static bool add_ids(struct rt_store *s, const struct marks *m, unsigned what)
+/* " IN (1, 2)" with the marks that are WHAT; there is at least one. PostgreSQL reads one array a good deal faster than
+ * as many numbers. */
+static void add_ids(struct rt_store *s, const struct marks *m, unsigned what)
 {
-    bool some = false;
+    bool array = s->kind->dialect == RT_STMT_POSTGRES;
+    const char *before = array ? " = ANY ('{" : " IN (";
 
     for (size_t i = 0; i < m->n; i++)
         if ((what & (1U << m->all[i].what)) != 0) {
-            rt_stmt_add(&s->q, "%s%" PRId64, some ? ", " : " IN (", m->all[i].id);
-            some = true;
+            rt_stmt_add(&s->q, "%s%" PRId64, before, m->all[i].id);
+            before = ",";
         }
-    rt_stmt_add(&s->q, some ? ")" : "");
-    return some;
+    rt_stmt_add(&s->q, array ? "}'::bigint[])" : ")");
 }
 
 static bool has_any(const struct marks *m, unsigned what)
@@ -50,7 +57,7 @@ static bool has_any(const struct marks *m, unsigned what)
     return false;
 }
 
-/* What is processed stays so. */
+/* A processed row stays so. */
 static void mark_state(struct rt_store *s, const struct marks *m, enum rt_store_what what,
                        enum rt_event_state state)
 {
@@ -86,20 +93,19 @@ static void add_trouble(struct rt_store *s, const struct rt_store_mark *mark)
     struct rt_stmt *q = &s->q;
     char reason[RT_STORE_REASON + 1];
 
-    snprintf(reason, sizeof(reason), "%s", mark->reason != NULL ? mark->reason : "");
-    for (size_t n = strlen(reason); n == RT_STORE_REASON && n > 0 && (reason[n - 1] & 0x80) != 0;)
-        reason[--n] = '\0'; /* no character is cut in two */
+    rt_utf8_clean(mark->reason != NULL ? mark->reason : "", reason, sizeof(reason));
     rt_stmt_add(q, "(");
     rt_stmt_text(q, s->map.table);
-    rt_stmt_add(q, ", %" PRId64 ", 1, %s + %" PRId64 ", %d, ", mark->id, rt_stmt_now_ms(q->dialect),
-                mark->what == RT_MARK_TROUBLE ? mark->next_in_ms : 0, mark->what == RT_MARK_DEAD);
+    rt_stmt_add(q, ", %" PRId64 ", %d, %s + %" PRId64 ", %d, ", mark->id,
+                mark->what != RT_MARK_ASIDE, rt_stmt_now_ms(q->dialect),
+                mark->what == RT_MARK_DEAD ? 0 : mark->next_in_ms, mark->what == RT_MARK_DEAD);
     rt_stmt_text(q, reason);
     rt_stmt_add(q, ")");
 }
 
 static void mark_troubles(struct rt_store *s, const struct marks *m)
 {
-    unsigned what = 1U << RT_MARK_TROUBLE | 1U << RT_MARK_DEAD;
+    unsigned what = 1U << RT_MARK_TROUBLE | 1U << RT_MARK_ASIDE | 1U << RT_MARK_DEAD;
     struct rt_stmt *q = &s->q;
     bool some = false;
 
@@ -114,21 +120,24 @@ static void mark_troubles(struct rt_store *s, const struct marks *m)
             some = true;
         }
     if (q->dialect == RT_STMT_MYSQL)
-        rt_stmt_add(q, " ON DUPLICATE KEY UPDATE attempts = attempts + 1, next_at_ms = "
-                       "VALUES(next_at_ms), dead = VALUES(dead), reason = VALUES(reason); ");
+        rt_stmt_add(q,
+                    " ON DUPLICATE KEY UPDATE attempts = attempts + VALUES(attempts), next_at_ms = "
+                    "VALUES(next_at_ms), dead = VALUES(dead), reason = VALUES(reason); ");
     else
-        rt_stmt_add(q, " ON CONFLICT (source, event) DO UPDATE SET attempts = " RT_EVENT_TROUBLE
-                       ".attempts + 1, next_at_ms = excluded.next_at_ms, dead = excluded.dead, "
-                       "reason = excluded.reason; ");
+        rt_stmt_add(
+            q,
+            " ON CONFLICT (source, event) DO UPDATE SET attempts = " RT_EVENT_TROUBLE
+            ".attempts + excluded.attempts, next_at_ms = excluded.next_at_ms, dead = excluded.dead, "
+            "reason = excluded.reason; ");
 }
 
-/* Of those whose trouble is over. Rows of another claim may have some, too. */
+/* For rows whose trouble is over. Rows of another claim may have trouble, too. */
 static void forget_troubles(struct rt_store *s, const struct marks *m)
 {
     bool known = true, some = false;
 
     for (size_t i = 0; i < s->row_count; i++)
-        some = some || s->rows[i].attempts > 0;
+        some = some || s->rows[i].troubled;
     for (size_t i = 0; i < m->n && known; i++) {
         known = false;
         for (size_t j = i < s->row_count ? i : 0; j < s->row_count && !known; j++)
@@ -167,7 +176,8 @@ static void add_not_dead(struct rt_store *s, const char *alias)
     rt_stmt_add(&s->q, " AND d.dead = 1)");
 }
 
-/* The row of e's key in STATE that is next before it; MariaDB: the first of all of them. 0 (MariaDB: the largest): none. */
+/* The row of e's key in STATE that is closest before it; MariaDB: the first of them all. 0 (MariaDB: the largest):
+ * none. */
 static void add_term(struct rt_store *s, enum rt_event_state state)
 {
     bool first = s->kind->dialect == RT_STMT_MYSQL;
@@ -177,7 +187,10 @@ static void add_term(struct rt_store *s, enum rt_event_state state)
     rt_stmt_column(q, &s->map, RT_COLUMN_ID, "p");
     rt_stmt_add(q, " FROM ");
     rt_stmt_table(q, s->map.table);
-    rt_stmt_add(q, " p WHERE ");
+    rt_stmt_add(q, " p");
+    if (rt_store_has(s, RT_COLUMN_KEY)) /* left to itself it may read all rows of the state */
+        rt_store_add_index(s, 2);
+    rt_stmt_add(q, " WHERE ");
     rt_stmt_column(q, &s->map, RT_COLUMN_STATE, "p");
     rt_stmt_add(q, " = ");
     rt_stmt_state(q, &s->map, state);
@@ -186,6 +199,18 @@ static void add_term(struct rt_store *s, enum rt_event_state state)
         rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "p");
         rt_stmt_add(q, " = ");
         rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "e");
+        if (first) { /* the collation finds the index, the bytes decide: as lanes tell keys apart */
+            rt_stmt_add(q, " AND BINARY ");
+            rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "p");
+            rt_stmt_add(q, " = BINARY ");
+            rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "e");
+        } else if (s->loose) {
+            rt_stmt_add(q, " AND ");
+            rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "p");
+            rt_stmt_add(q, " COLLATE \"C\" = ");
+            rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "e");
+            rt_stmt_add(q, " COLLATE \"C\"");
+        }
     }
     if (state == RT_EVENT_NEW && hides_dead(s) && !s->o.dead_blocks)
         add_not_dead(s, "p");
@@ -205,10 +230,21 @@ static bool is_ordered(const struct rt_store *s)
     return s->map.columns[RT_COLUMN_KEY].text[0] != '\0';
 }
 
-/* MariaDB lists the new rows; those that cannot be in the same claim it asks for. */
+/* MariaDB lists the new rows; it asks for those that cannot be in the same claim. */
 static bool lists_keys(const struct rt_store *s)
 {
     return s->kind->dialect == RT_STMT_MYSQL && is_ordered(s) && !s->o.strict_order;
+}
+
+static bool dead_state_blocks(const struct rt_store *s)
+{
+    return s->o.dead_blocks && !hides_dead(s);
+}
+
+static bool asks_prevs(const struct rt_store *s)
+{
+    return s->kind->dialect == RT_STMT_MYSQL && is_ordered(s) &&
+           (s->o.strict_order || dead_state_blocks(s));
 }
 
 static void add_prev(struct rt_store *s)
@@ -221,10 +257,10 @@ static void add_prev(struct rt_store *s)
         states[n++] = RT_EVENT_NEW;
     if (is_ordered(s) && s->o.strict_order)
         states[n++] = RT_EVENT_PUBLISHED;
-    if (is_ordered(s) && s->o.dead_blocks && !hides_dead(s))
+    if (is_ordered(s) && dead_state_blocks(s))
         states[n++] = RT_EVENT_DEAD;
     if (n == 0)
-        rt_stmt_add(&s->q, mysql ? "9223372036854775807" : "0");
+        rt_stmt_add(&s->q, "0");
     if (n > 1)
         rt_stmt_add(&s->q, mysql                                  ? "LEAST("
                            : s->kind->dialect == RT_STMT_POSTGRES ? "GREATEST("
@@ -236,17 +272,7 @@ static void add_prev(struct rt_store *s)
     rt_stmt_add(&s->q, n > 1 ? ")" : "");
 }
 
-enum {
-    COL_ID,
-    COL_PREV,
-    COL_ATTEMPTS,
-    COL_EVENT_ID,
-    COL_TOPIC,
-    COL_KEY,
-    COL_TYPE,
-    COL_PAYLOAD,
-    COL_AGE
-};
+enum { COL_ID, COL_PREV, COL_ATTEMPTS, COL_EVENT_ID, COL_TOPIC, COL_KEY, COL_TYPE, COL_PAYLOAD };
 
 static void add_columns(struct rt_store *s)
 {
@@ -257,23 +283,48 @@ static void add_columns(struct rt_store *s)
     rt_stmt_add(q, "SELECT ");
     rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
     rt_stmt_add(q, ", ");
-    add_prev(s);
-    rt_stmt_add(q, ", COALESCE((SELECT t.attempts FROM " RT_EVENT_TROUBLE " t WHERE t.");
+    if (q->dialect == RT_STMT_MYSQL)
+        rt_stmt_add(q, "0");
+    else
+        add_prev(s);
+    rt_stmt_add(q, ", (SELECT t.attempts FROM " RT_EVENT_TROUBLE " t WHERE t.");
     rt_store_add_source(s);
     rt_stmt_add(q, " = ");
     rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
-    rt_stmt_add(q, "), 0), ");
+    rt_stmt_add(q, "), ");
     rt_store_add_event_id(s);
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
         rt_stmt_add(q, ", ");
         rt_stmt_column(q, &s->map, plain[i], "e");
     }
-    rt_stmt_add(q, ", ");
-    rt_store_add_age(s, RT_COLUMN_CREATED);
     if (lists_keys(s)) {
         rt_stmt_add(q, ", @rota_last := GREATEST(@rota_last, ");
         rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
         rt_stmt_add(q, ")");
+    }
+    if (asks_prevs(s)) { /* the length: all of the list would come with each row */
+        rt_stmt_add(q, ", LENGTH(@rota_ids := CONCAT(@rota_ids, ',', ");
+        rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
+        rt_stmt_add(q, "))");
+    }
+}
+
+/* FROM the rows. PostgreSQL computes a column even for a row that it then finds locked, and passes over. So there an
+ * inner SELECT locks the rows, with the columns that the outer one asks for, each once. */
+static void add_from(struct rt_store *s)
+{
+    const char *between = " FROM (SELECT ";
+
+    for (int i = 0; s->kind->dialect == RT_STMT_POSTGRES && i < RT_COLUMN_STATE; i++) {
+        bool wanted = rt_store_has(s, (enum rt_event_column)i);
+        for (int k = 0; k < i && wanted; k++)
+            wanted = !rt_store_has(s, (enum rt_event_column)k) ||
+                     strcmp(s->map.columns[i].text, s->map.columns[k].text) != 0;
+        if (!wanted)
+            continue;
+        rt_stmt_add(&s->q, "%s", between);
+        rt_stmt_column(&s->q, &s->map, (enum rt_event_column)i, "e");
+        between = ", ";
     }
     rt_store_add_table(s);
 }
@@ -290,12 +341,13 @@ static void add_not_troubled(struct rt_store *s)
 static void add_select(struct rt_store *s, enum rt_event_state state, uint32_t limit)
 {
     static const char *const locks[] = {[RT_STMT_MYSQL] = " FOR UPDATE SKIP LOCKED; ",
-                                        [RT_STMT_POSTGRES] = " FOR UPDATE OF e SKIP LOCKED; ",
+                                        [RT_STMT_POSTGRES] = " FOR UPDATE OF e SKIP LOCKED) e; ",
                                         [RT_STMT_SQLITE] = "; "};
     bool stale = state == RT_EVENT_PUBLISHED;
     struct rt_stmt *q = &s->q;
 
     add_columns(s);
+    add_from(s);
     rt_store_add_index(s, stale);
     rt_stmt_add(q, " WHERE ");
     rt_stmt_column(q, &s->map, RT_COLUMN_STATE, "e");
@@ -321,14 +373,32 @@ static void add_select(struct rt_store *s, enum rt_event_state state, uint32_t l
     rt_stmt_add(q, " LIMIT %" PRIu32 "%s", limit, locks[q->dialect]);
 }
 
-/* All new rows up to the last that was claimed, ours and others': who has which key. */
+/* For each claimed row, the one before it, in a view that is made now, after the locks. */
+static void add_prevs(struct rt_store *s)
+{
+    struct rt_stmt *q = &s->q;
+
+    rt_stmt_add(q, "SELECT STRAIGHT_JOIN ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
+    rt_stmt_add(q, ", ");
+    add_prev(s);
+    rt_stmt_add(
+        q, ", NULL FROM JSON_TABLE(CONCAT('[', @rota_ids, ']'), '$[*]' COLUMNS (id BIGINT PATH "
+           "'$')) c JOIN ");
+    rt_stmt_table(q, s->map.table);
+    rt_stmt_add(q, " e ON ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
+    rt_stmt_add(q, " = c.id");
+}
+
+/* All new rows up to the last one claimed, ours and others': which row has which key. */
 static void add_keys(struct rt_store *s)
 {
     struct rt_stmt *q = &s->q;
 
     rt_stmt_add(q, "SELECT ");
     rt_stmt_column(q, &s->map, RT_COLUMN_ID, "p");
-    rt_stmt_add(q, ", ");
+    rt_stmt_add(q, ", NULL, ");
     rt_stmt_column(q, &s->map, RT_COLUMN_KEY, "p");
     rt_stmt_add(q, " FROM ");
     rt_stmt_table(q, s->map.table);
@@ -345,7 +415,18 @@ static void add_keys(struct rt_store *s)
     rt_stmt_add(q, " IS NOT NULL");
     if (hides_dead(s) && !s->o.dead_blocks)
         add_not_dead(s, "p");
-    rt_stmt_add(q, "; ");
+}
+
+/* Both in one statement, and so in one view: a row that is new in one and dead in the next would be in neither. */
+static void add_befores(struct rt_store *s)
+{
+    if (lists_keys(s))
+        add_keys(s);
+    if (lists_keys(s) && asks_prevs(s))
+        rt_stmt_add(&s->q, " UNION ALL ");
+    if (asks_prevs(s))
+        add_prevs(s);
+    rt_stmt_add(&s->q, "; ");
 }
 
 /* ---- What was claimed ------------------------------------------------------------------- */
@@ -379,22 +460,54 @@ static int64_t before(const struct keyed *list, size_t n, const char *key, int64
     return low > 0 && strcmp(list[low - 1].key, key) == 0 ? list[low - 1].id : 0;
 }
 
+enum { BEFORE_ID, BEFORE_PREV, BEFORE_KEY }; /* a row has a key, or the answer for its id */
+
+static int keyed_by_id(const void *left, const void *right)
+{
+    const struct keyed *l = left, *r = right;
+
+    return (l->id > r->id) - (l->id < r->id);
+}
+
+/* The keys of the claimed rows as LIST has them: a UNION may write a number in another way than the claim (ZEROFILL). */
+static void find_keys(const struct rt_store *s, struct keyed *list, size_t n, const char **keys)
+{
+    qsort(list, n, sizeof(*list), keyed_by_id);
+    for (size_t i = 0; i < s->row_count; i++) {
+        const struct keyed want = {.id = s->rows[i].id};
+        const struct keyed *own = bsearch(&want, list, n, sizeof(*list), keyed_by_id);
+        keys[i] = own != NULL ? own->key : s->rows[i].key;
+    }
+}
+
 static int find_prevs(struct rt_store *s, size_t result)
 {
-    size_t n = result < s->result_count ? s->results[result].rows : 0;
-    struct keyed *list = rt_alloc((n + 1) * sizeof(*list));
+    size_t n = 0, rows = s->results[result].rows;
+    struct keyed *list = rt_alloc((rows + 1) * sizeof(*list));
+    const char **keys = rt_alloc((s->row_count + 1) * sizeof(*keys));
+    int err = list != NULL && keys != NULL ? 0 : rt_store_fail(s, ROTA_NOMEM, "out of memory");
 
-    if (list == NULL)
-        return rt_store_fail(s, ROTA_NOMEM, "out of memory");
-    for (size_t i = 0; i < n; i++)
-        list[i] = (struct keyed){.key = rt_store_cell(s, result, i, 1)->text,
-                                 .id = rt_store_number(rt_store_cell(s, result, i, 0), 0)};
-    qsort(list, n, sizeof(*list), by_key);
-    for (size_t i = 0; i < s->row_count; i++)
+    for (size_t i = 0; err == 0 && i < rows; i++) {
+        const struct rt_cell *cells = rt_store_cell(s, result, i, 0);
+        if (cells[BEFORE_KEY].text != NULL)
+            list[n++] = (struct keyed){.key = cells[BEFORE_KEY].text,
+                                       .id = rt_store_number(&cells[BEFORE_ID], 0)};
+    }
+    if (err == 0) {
+        find_keys(s, list, n, keys);
+        qsort(list, n, sizeof(*list), by_key);
+    }
+    for (size_t i = 0; err == 0 && i < s->row_count; i++)
         if (s->rows[i].key != NULL && s->rows[i].prev == 0)
-            s->rows[i].prev = before(list, n, s->rows[i].key, s->rows[i].id);
+            s->rows[i].prev = before(list, n, keys[i], s->rows[i].id);
     rt_free(list);
-    return 0;
+    rt_free(keys);
+    return err;
+}
+
+static bool has_zero(const struct rt_cell *cell)
+{
+    return cell->text != NULL && strlen(cell->text) != cell->size;
 }
 
 static void read_row(struct rt_store *s, size_t result, size_t row, bool again)
@@ -405,19 +518,18 @@ static void read_row(struct rt_store *s, size_t result, size_t row, bool again)
 
     *r = (struct rt_store_row){.id = rt_store_number(&cells[COL_ID], 0),
                                .attempts = (uint32_t)rt_store_number(&cells[COL_ATTEMPTS], 0),
+                               .troubled = cells[COL_ATTEMPTS].text != NULL,
                                .again = again,
                                .topic = cells[COL_TOPIC].text != NULL ? cells[COL_TOPIC].text : "",
                                .key = cells[COL_KEY].text,
                                .type = cells[COL_TYPE].text,
                                .payload = cells[COL_PAYLOAD].text != NULL ? cells[COL_PAYLOAD].text
                                                                           : "",
-                               .size = cells[COL_PAYLOAD].size,
-                               .age_ms = rt_store_number(&cells[COL_AGE], -1)};
+                               .size = cells[COL_PAYLOAD].size};
     r->prev = r->key != NULL && prev < r->id ? prev : 0;
     r->event_id = rt_store_event_id(s, s->row_count, &cells[COL_EVENT_ID], r->id);
-    r->cut = cells[COL_EVENT_ID].size >= RT_EVENT_ID ||
-             (cells[COL_EVENT_ID].text != NULL &&
-              strlen(cells[COL_EVENT_ID].text) != cells[COL_EVENT_ID].size);
+    r->cut = cells[COL_EVENT_ID].size >= RT_EVENT_ID || has_zero(&cells[COL_EVENT_ID]) ||
+             has_zero(&cells[COL_KEY]);
     s->row_count++;
 }
 
@@ -428,10 +540,49 @@ static int by_id(const void *left, const void *right)
     return (l->id > r->id) - (l->id < r->id);
 }
 
-/* FRESH, STALE, KEYS: which result has them; RT_STORE_RESULTS: none. */
-static int read_claim(struct rt_store *s, size_t fresh, size_t stale, size_t keys)
+/* Each claimed row must have an answer; else the server has cut the list of ids, and no order is known. */
+static int take_prevs(struct rt_store *s, size_t result)
 {
-    size_t n = 0, which[2] = {fresh, stale};
+    size_t answers = 0;
+
+    for (size_t i = 0; i < s->results[result].rows; i++) {
+        const struct rt_cell *cells = rt_store_cell(s, result, i, 0);
+        const struct rt_store_row want = {.id = rt_store_number(&cells[BEFORE_ID], 0)};
+        if (cells[BEFORE_KEY].text != NULL)
+            continue;
+        struct rt_store_row *r = bsearch(&want, s->rows, s->row_count, sizeof(want), by_id);
+        int64_t prev = rt_store_number(&cells[BEFORE_PREV], 0);
+
+        answers += r != NULL;
+        if (r != NULL && r->key != NULL && prev < r->id)
+            r->prev = prev;
+    }
+    if (answers == s->row_count)
+        return 0;
+    return rt_store_fail(
+        s, ROTA_INVALID,
+        "%s: the server told what is before %zu of %zu rows: use a smaller --batch, or "
+        "a larger max_allowed_packet",
+        s->map.table, answers, s->row_count);
+}
+
+struct places { /* which result has them; RT_STORE_RESULTS: none */
+    size_t fresh, stale, befores;
+};
+static const struct places nowhere = {RT_STORE_RESULTS, RT_STORE_RESULTS, RT_STORE_RESULTS};
+
+/* 0 means no row: in a table with that id, or a smaller one, the rows behind it would go first. */
+static int check_ids(struct rt_store *s)
+{
+    if (s->rows[0].id > 0)
+        return 0;
+    return rt_store_fail(s, ROTA_INVALID, "%s has a row with the id %" PRId64 ": ids begin at 1",
+                         s->map.table, s->rows[0].id);
+}
+
+static int read_claim(struct rt_store *s, const struct places *p)
+{
+    size_t n = 0, which[2] = {p->fresh, p->stale};
 
     for (int i = 0; i < 2; i++)
         n += which[i] < s->result_count ? s->results[which[i]].rows : 0;
@@ -443,7 +594,13 @@ static int read_claim(struct rt_store *s, size_t fresh, size_t stale, size_t key
     if (s->row_count == 0)
         return 0;
     qsort(s->rows, s->row_count, sizeof(*s->rows), by_id);
-    return keys < RT_STORE_RESULTS ? find_prevs(s, keys) : 0;
+    int err = check_ids(s);
+    if (err == 0 && p->befores != RT_STORE_RESULTS && p->befores >= s->result_count)
+        err = rt_store_fail(s, ROTA_PROTOCOL, "%s: the server did not say what is before its rows",
+                            s->map.table);
+    if (err == 0 && asks_prevs(s))
+        err = take_prevs(s, p->befores);
+    return err == 0 && lists_keys(s) ? find_prevs(s, p->befores) : err;
 }
 
 /* ---- The turn --------------------------------------------------------------------------- */
@@ -473,20 +630,53 @@ static void write_lease(struct rt_store *s)
                 s->owner, now, s->o.lease_ms, now);
 }
 
-/* The lease of another table with the same owner does not exist: an owner is a store. Without rows wanted, it is let go. */
+/* Lets go of the lease, when no rows are wanted. No other table has a lease with the same owner: an owner is a
+ * store. */
 static void release_lease(struct rt_store *s)
 {
     rt_stmt_add(&s->q, "DELETE FROM " RT_EVENT_RELAY " WHERE owner = '%s'; ", s->owner);
 }
 
+/* PostgreSQL need not have the marks on disk when it goes on: if it dies it forgets only the very last ones, and what
+ * is not marked is published again, as after any crash. Whatever rests on them (processed, say) is committed later and
+ * written with them. So the next claim does not wait for the disk. */
+static void begin_transaction(struct rt_store *s)
+{
+    rt_stmt_add(&s->q, "%s",
+                s->kind->dialect == RT_STMT_POSTGRES
+                    ? "START TRANSACTION; SET LOCAL synchronous_commit = off; "
+                    : "START TRANSACTION; ");
+}
+
 static void begin_claim(struct rt_store *s)
 {
-    if (s->kind->dialect == RT_STMT_SQLITE)
+    if (s->kind->dialect == RT_STMT_SQLITE) {
         write_lease(s);
-    else
-        rt_stmt_add(&s->q, "%s",
-                    lists_keys(s) ? "SET @rota_last = 0; START TRANSACTION; "
-                                  : "START TRANSACTION; ");
+        return;
+    }
+    rt_stmt_add(&s->q, "%s", lists_keys(s) ? "SET @rota_last = 0; " : "");
+    rt_stmt_add(&s->q, "%s", asks_prevs(s) ? "SET @rota_ids = '0'; " : "");
+    begin_transaction(s);
+}
+
+static struct places write_claim(struct rt_store *s, uint32_t limit)
+{
+    struct places p = nowhere;
+    uint32_t share = stale_is_due(s) ? (limit + 1) / 2 : 0;
+    size_t next = 0;
+
+    begin_claim(s);
+    p.fresh = next++;
+    add_select(s, RT_EVENT_NEW, limit);
+    if (share > 0) {
+        p.stale = next++;
+        add_select(s, RT_EVENT_PUBLISHED, share);
+    }
+    if (lists_keys(s) || asks_prevs(s)) {
+        p.befores = next;
+        add_befores(s);
+    }
+    return p;
 }
 
 void rt_store_skip(struct rt_store *s, int64_t after)
@@ -500,7 +690,7 @@ int rt_store_turn(struct rt_store *s, const struct rt_store_mark *marks, size_t 
 {
     const struct marks m = {.all = marks, .n = n};
     bool lite = s->kind->dialect == RT_STMT_SQLITE, was_open = s->open;
-    size_t fresh = RT_STORE_RESULTS, stale = RT_STORE_RESULTS, keys = RT_STORE_RESULTS, next = 0;
+    struct places places = nowhere;
 
     int err = rt_store_begin(s);
     if (err != 0)
@@ -509,26 +699,14 @@ int rt_store_turn(struct rt_store *s, const struct rt_store_mark *marks, size_t 
     if (lite)
         rt_stmt_add(&s->q, "BEGIN IMMEDIATE; ");
     else if (!was_open && n > 0)
-        rt_stmt_add(&s->q, "START TRANSACTION; ");
+        begin_transaction(s);
     write_marks(s, &m);
     if (!lite && (was_open || n > 0))
         rt_stmt_add(&s->q, "COMMIT; ");
-    if (limit > 0) {
-        uint32_t share = stale_is_due(s) ? (limit + 1) / 2 : 0;
-        begin_claim(s);
-        fresh = next++;
-        add_select(s, RT_EVENT_NEW, limit);
-        if (share > 0) {
-            stale = next++;
-            add_select(s, RT_EVENT_PUBLISHED, share);
-        }
-        if (lists_keys(s)) {
-            keys = next++;
-            add_keys(s);
-        }
-    } else if (lite) {
+    if (limit > 0)
+        places = write_claim(s, limit);
+    else if (lite)
         release_lease(s);
-    }
     if (lite)
         rt_stmt_add(&s->q, "COMMIT; ");
     s->row_count = 0;
@@ -542,7 +720,7 @@ int rt_store_turn(struct rt_store *s, const struct rt_store_mark *marks, size_t 
     if (err != 0)
         return err;
     s->open = !lite && limit > 0;
-    err = read_claim(s, fresh, stale, keys);
+    err = read_claim(s, &places);
     s->row_count = s->row_count < limit ? s->row_count : limit; /* the last are let go */
     if (err == 0 && rows != NULL)
         *rows = s->rows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many events there are, how old, and how fast they go: by indexes, and never more than so many rows. */
+/* How many events there are, how old, and how fast they go: read through indexes, and never beyond a limit of rows. */
 #include "txn/event/store_inside.h"
 
 #include <inttypes.h>
@@ -87,7 +87,7 @@ static void add_lately(struct rt_store *s, enum rt_event_state state, int64_t ms
     rt_stmt_add(q, " LIMIT %d) c)", RT_STORE_COUNTED);
 }
 
-/* No index has the time of writing: the last ids are looked at. */
+/* No index has the time of writing: this looks at the last ids. */
 static void add_written(struct rt_store *s, int64_t ms)
 {
     struct rt_stmt *q = &s->q;

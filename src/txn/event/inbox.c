@@ -31,11 +31,11 @@ int rt_store_check_inbox(struct rt_store *s)
     err = rt_store_begin(s);
     if (err == 0 && (err = rt_store_say_text(s, ddl_of(s))) != 0)
         snprintf(why, sizeof(why), "%.250s", s->errmsg);
-    if (err == 0 || look(s) == 0) /* two that make it at once: one is told that it is there */
+    if (err == 0 || look(s) == 0) /* if two make it at once, one is told that it exists */
         return 0;
     return rt_store_fail(s, err,
                          "%s: docs/transactions/outbox.md has the table " RT_EVENT_INBOX
-                         " for somebody who may make it",
+                         " for somebody who may create it",
                          why);
 }
 

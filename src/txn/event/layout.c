@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the table is as the map says: looked at once, when a store is opened, so that what is wrong is one clear line. */
+/* Whether the table is as the map says: checked once, when a store is opened, so that whatever is wrong is one clear
+ * line. */
 #include "txn/event/store_inside.h"
 
 #include "base/alloc.h"
@@ -47,13 +48,13 @@ static int make_missing(struct rt_store *s)
         return err;
     return rt_store_fail(s, last,
                          "%s: docs/transactions/outbox.md has the tables for somebody who "
-                         "may make them",
+                         "may create them",
                          why);
 }
 
 /* ---- Columns ------------------------------------------------------------------------------ */
 
-/* MariaDB: whose schema and name are the table's. */
+/* MariaDB: a condition for the table's schema and name. */
 static void add_whose(struct rt_store *s)
 {
     const char *dot = strchr(s->map.table, '.');
@@ -84,10 +85,17 @@ static void write_columns(struct rt_store *s)
     case RT_STMT_POSTGRES: {
         struct rt_stmt name = {.dialect = RT_STMT_POSTGRES};
         rt_stmt_table(&name, s->map.table);
-        rt_stmt_add(q, "SELECT attname, format_type(atttypid, NULL), '', EXISTS (SELECT 1 FROM "
-                       "pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = attrelid "
-                       "AND p.proname = 'rota_event_wake') FROM pg_attribute WHERE attrelid = "
-                       "to_regclass(");
+        /* A domain is what it is made of. */
+        rt_stmt_add(
+            q, "SELECT attname, format_type(base, NULL), COALESCE((SELECT 'enum(' || "
+               "string_agg(quote_literal(enumlabel), ',' ORDER BY enumsortorder) || ')' "
+               "FROM pg_enum WHERE enumtypid = base), (SELECT 'loose' FROM "
+               "pg_collation c WHERE c.oid = attcollation AND NOT c.collisdeterministic), "
+               "format_type(base, greatest(atttypmod, typtypmod))), EXISTS (SELECT 1 FROM "
+               "pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = attrelid "
+               "AND p.proname = 'rota_event_wake') FROM pg_attribute JOIN (SELECT oid, typtypmod, "
+               "COALESCE(NULLIF(typbasetype, 0), oid) AS base FROM pg_type) y ON y.oid = "
+               "atttypid WHERE attrelid = to_regclass(");
         rt_stmt_text(q, name.text);
         rt_stmt_add(q, ") AND attnum > 0 AND NOT attisdropped");
         q->failed = q->failed || name.failed;
@@ -132,16 +140,43 @@ static bool is_date(const char *type)
     return strncasecmp(type, "timestamp", 9) == 0 || strncasecmp(type, "datetime", 8) == 0;
 }
 
-/* A date is a date, and a number a number: all else would be compared as something it is not. */
+/* SQLite says which of its types are numbers: those whose name has "int" in it. */
+static bool is_integer(const struct rt_store *s, const char *type)
+{
+    static const char *const types[] = {"tinyint", "smallint", "mediumint",
+                                        "int",     "integer",  "bigint"};
+
+    if (s->kind->dialect == RT_STMT_SQLITE)
+        return strcasestr(type, "int") != NULL;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (strcasecmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_bytes(const char *type)
+{
+    size_t n = strlen(type);
+
+    return strcasecmp(type, "bytea") == 0 || strcasecmp(type, "binary") == 0 ||
+           strcasecmp(type, "varbinary") == 0 || (n >= 4 && strcasecmp(type + n - 4, "blob") == 0);
+}
+
+/* A date must be a date, and a number a number: anything else would be compared as something it is not. */
 static int check_type(struct rt_store *s, enum rt_event_column column, const char *type)
 {
     const char *name = s->map.columns[column].text;
     bool lite = s->kind->dialect == RT_STMT_SQLITE;
 
-    if (column == RT_COLUMN_ID && strcasestr(type, "int") == NULL)
+    if (column == RT_COLUMN_ID && !is_integer(s, type))
         return rt_store_fail(s, ROTA_UNSUPPORTED,
                              "%s.%s (id) is %s: it must be a number that grows", s->map.table, name,
                              type);
+    if (column == RT_COLUMN_KEY && !lite && is_bytes(type))
+        return rt_store_fail(s, ROTA_UNSUPPORTED,
+                             "%s.%s (key) is %s: a key is text, and these are bytes; map a column "
+                             "of text, for example one that is generated from their digits",
+                             s->map.table, name, type);
     if (column != RT_COLUMN_CREATED && column != RT_COLUMN_UPDATED)
         return 0;
     if (lite ? strcasestr(type, "int") == NULL && strcasestr(type, "real") == NULL : is_date(type))
@@ -153,19 +188,52 @@ static int check_type(struct rt_store *s, enum rt_event_column column, const cha
                          type);
 }
 
-/* MariaDB: an ENUM has all values that will be written. */
-static int check_states(struct rt_store *s, const char *column_type)
+static bool is_number(const char *text)
 {
-    if (strncasecmp(column_type, "enum(", 5) != 0)
-        return 0;
+    text += *text == '-';
+    return *text != '\0' && strspn(text, "0123456789") == strlen(text);
+}
+
+/* Of UTF-8. */
+static size_t characters(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+/* Whether a column of WHOLE_TYPE, as varchar(9) or enum('new', ...), can hold WORD; the name alone is TYPE. MariaDB takes
+ * a word for the number 0, and finds values of an ENUM in capitals too. */
+static bool can_hold(const struct rt_store *s, const char *type, const char *whole_type,
+                     const char *word)
+{
+    const char *room = strchr(whole_type, '(');
+    char quoted[RT_EVENT_WORD + 3];
+
+    if (s->kind->dialect == RT_STMT_SQLITE)
+        return true; /* its columns hold anything */
+    snprintf(quoted, sizeof(quoted), "'%s'", word);
+    if (strncasecmp(whole_type, "enum(", 5) == 0)
+        return (s->kind->dialect == RT_STMT_POSTGRES ? strstr(whole_type, quoted)
+                                                     : strcasestr(whole_type, quoted)) != NULL;
+    if (is_integer(s, type))
+        return is_number(word);
+    if (room != NULL && strcasestr(type, "char") != NULL)
+        return characters(word) <= strtoul(room + 1, NULL, 10);
+    return true;
+}
+
+/* The column can hold all values that will be written. */
+static int check_states(struct rt_store *s, const char *type, const char *column_type)
+{
     for (int i = 0; i < RT_EVENT_STATES; i++) {
-        char quoted[RT_EVENT_WORD + 3];
         if (s->map.states[i][0] == '\0')
             continue;
-        snprintf(quoted, sizeof(quoted), "'%s'", s->map.states[i]);
-        if (strcasestr(column_type, quoted) == NULL)
+        if (!can_hold(s, type, column_type, s->map.states[i]))
             return rt_store_fail(s, ROTA_UNSUPPORTED,
-                                 "%s.%s has no value '%s': it is %.120s; the "
+                                 "%s.%s cannot be '%s': it is %.120s; the "
                                  "map says %s=%s",
                                  s->map.table, s->map.columns[RT_COLUMN_STATE].text,
                                  s->map.states[i], column_type, rt_event_state_names[i],
@@ -186,20 +254,24 @@ static int check_column(struct rt_store *s, enum rt_event_column column)
     const struct rt_cell *found = find(s, name);
     if (found == NULL) {
         list_columns(s, have, sizeof(have));
-        return rt_store_fail(s, ROTA_UNSUPPORTED,
-                             "the table %s has no column '%s', which the map has for %s; it has %s",
-                             s->map.table, name, words[column], have);
+        return rt_store_fail(
+            s, ROTA_UNSUPPORTED,
+            "the table %s has no column '%s', which the map names for %s; it has %s", s->map.table,
+            name, words[column], have);
     }
-    if (column == RT_COLUMN_EVENT_ID) {
-        s->uuid = strcasecmp(found[1].text, "uuid") == 0 ||
-                  (s->map.own && s->kind->dialect == RT_STMT_SQLITE);
-        s->bytes_id = strcasestr(found[1].text, "binary") != NULL ||
-                      strcasecmp(found[1].text, "bytea") == 0 ||
-                      strcasecmp(found[1].text, "blob") == 0;
-    }
+    if (column == RT_COLUMN_EVENT_ID)
+        s->form = s->map.own && s->kind->dialect == RT_STMT_SQLITE
+                      ? RT_FORM_UUID
+                      : rt_event_form_of(found[1].text);
+    if (column == RT_COLUMN_PAYLOAD)
+        s->bytea = strcmp(found[1].text, "bytea") == 0;
+    if (column == RT_COLUMN_KEY)
+        s->loose = strcmp(found[2].text, "loose") == 0;
+    if (strcasecmp(found[1].text, "datetime") == 0)
+        s->utc = false;
     int err = check_type(s, column, found[1].text);
     if (err == 0 && column == RT_COLUMN_STATE)
-        err = check_states(s, found[2].text);
+        err = check_states(s, found[1].text, found[2].text);
     return err;
 }
 
@@ -218,15 +290,19 @@ static int check_columns(struct rt_store *s)
     const char *more = rt_store_cell(s, 0, 0, 3)->text;
     if (s->kind->dialect == RT_STMT_MYSQL && (more == NULL || strcasecmp(more, "InnoDB") != 0))
         return rt_store_fail(s, ROTA_UNSUPPORTED,
-                             "%s is no InnoDB table: its rows cannot be locked", s->map.table);
+                             "%s is not an InnoDB table: its rows cannot be locked", s->map.table);
     s->notifies = s->kind->dialect == RT_STMT_POSTGRES && more != NULL && more[0] == 't';
+    s->utc = s->kind->dialect == RT_STMT_MYSQL;
     for (int i = 0; err == 0 && i < RT_COLUMNS; i++)
         err = check_column(s, (enum rt_event_column)i);
+    if (err == 0 && s->utc && (err = rt_store_begin(s)) == 0)
+        err = rt_store_say_text(s, "SET SESSION time_zone = '+00:00'");
     return err;
 }
 
-/* MariaDB locks each row that it reads, so claims must come in the order of an index, and end with the last one wanted: left
- * to itself it may read all rows and sort them. An index on the state is as good as one on state and id, which it ends with. */
+/* MariaDB locks each row that it reads, so a claim must follow the order of an index and end with the last row wanted:
+ * left to itself MariaDB may read all rows and sort them. An index on the state is as good as one on state and id,
+ * because it ends with the id. */
 static int find_indexes(struct rt_store *s)
 {
     const char *state = s->map.columns[RT_COLUMN_STATE].text;
@@ -270,7 +346,7 @@ static int check_there(struct rt_store *s)
     if (err == 0 && rt_store_number(rt_store_cell(s, 0, 0, 0), 0) != (int64_t)want)
         err = rt_store_fail(s, ROTA_UNSUPPORTED,
                             "there is no table " RT_EVENT_TROUBLE
-                            " in this database: 'rota relay' makes it when it starts");
+                            " in this database: 'rota relay' creates it when it starts");
     return err;
 }
 

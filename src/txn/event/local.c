@@ -37,7 +37,7 @@ int rt_event_ready(const struct rt_event_local *db, const void *conn, enum rt_fe
     if (db->kind == NULL)
         return rt_txns_fail(NULL, ROTA_UNSUPPORTED, "this library was built without %s", db->title);
     if (conn == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "there is no connection: it is NULL");
+        return rt_txns_fail(NULL, ROTA_INVALID, "the connection is NULL");
     int err = db->kind->ready(own, in, errmsg, sizeof(errmsg));
     return err != 0 ? rt_txns_fail(NULL, err, "%s", errmsg) : 0;
 }
@@ -53,7 +53,7 @@ int rt_event_say(const struct rt_event_local *db, void *conn, struct rt_stmt *q,
         return 0;
     int err = said->lost ? ROTA_UNREACHABLE : db->kind->error(said);
     if (err == ROTA_UNSUPPORTED && advice[0] == '\0')
-        return rt_txns_fail(NULL, err, "%s: %s makes the tables outside of a transaction",
+        return rt_txns_fail(NULL, err, "%s: %s creates the tables, outside a transaction",
                             said->text, db->make);
     return rt_txns_fail(NULL, err, "%s: %s", said->text, advice[0] != '\0' ? advice : "ROLLBACK");
 }
@@ -82,4 +82,55 @@ int rt_event_map_of(struct rt_event_map *out, const char *map)
     }
     int err = rt_event_map_read(out, map, errmsg, sizeof(errmsg));
     return err != 0 ? rt_txns_fail(NULL, err, "%s", errmsg) : 0;
+}
+
+static void write_type(struct rt_stmt *q, const struct rt_event_map *map, const char *column)
+{
+    const char *dot = strchr(map->table, '.');
+    struct rt_stmt table = {.dialect = q->dialect};
+    char schema[RT_EVENT_WORD];
+
+    switch (q->dialect) {
+    case RT_STMT_POSTGRES:
+        rt_stmt_table(&table, map->table);
+        rt_stmt_add(q, "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = "
+                       "to_regclass(");
+        rt_stmt_text(q, table.text);
+        rt_stmt_add(q, ") AND attnum > 0 AND NOT attisdropped AND attname = ");
+        break;
+    case RT_STMT_MYSQL:
+        snprintf(schema, sizeof(schema), "%.*s", dot != NULL ? (int)(dot - map->table) : 0,
+                 map->table);
+        rt_stmt_add(q, "SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ");
+        if (dot != NULL)
+            rt_stmt_text(q, schema);
+        else
+            rt_stmt_add(q, "DATABASE()");
+        rt_stmt_add(q, " AND TABLE_NAME = ");
+        rt_stmt_text(q, dot != NULL ? dot + 1 : map->table);
+        rt_stmt_add(q, " AND COLUMN_NAME = ");
+        break;
+    default:
+        rt_stmt_add(q, "SELECT type FROM pragma_table_info(");
+        rt_stmt_text(q, map->table);
+        rt_stmt_add(q, ") WHERE name = ");
+    }
+    rt_stmt_text(q, column);
+    q->failed = q->failed || table.failed;
+    rt_stmt_fini(&table);
+}
+
+int rt_event_type(const struct rt_event_local *db, void *conn, const struct rt_event_map *map,
+                  enum rt_event_column column, struct rt_said *said)
+{
+    const char *name = map->columns[column].text;
+    struct rt_stmt q = {.dialect = db->dialect};
+
+    write_type(&q, map, name);
+    int err = rt_event_say(db, conn, &q, said, "");
+    if (err == 0 && said->rows != 1)
+        err = rt_txns_fail(NULL, ROTA_UNSUPPORTED, "there is no column %.100s of a table %.100s",
+                           name, map->table);
+    rt_stmt_fini(&q);
+    return err;
 }

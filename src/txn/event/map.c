@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define FILE_MAX 16384
 
@@ -144,13 +145,14 @@ static int store_value(struct rt_event_map *map, const struct reading *r, char *
         }
     if (strcmp(r->name, "table") == 0)
         return 0; /* it was looked for before */
-    return refuse(errmsg, size,
-                  "'%s' is none of table, id, event_id, topic, key, type, payload, state, created, "
-                  "updated, new, published, processed, dead",
-                  r->name);
+    return refuse(
+        errmsg, size,
+        "'%s' is not one of table, id, event_id, topic, key, type, payload, state, created, "
+        "updated, new, published, processed, dead",
+        r->name);
 }
 
-/* Each entry of TEXT: MAP NULL: only looks for the table, whose name TABLE gets. */
+/* Reads each entry of TEXT. MAP NULL: only looks for the table's name, which TABLE gets. */
 static int read_all(const char *text, struct rt_event_map *map, char *table, char *errmsg,
                     size_t size)
 {
@@ -187,9 +189,12 @@ static int check(const struct rt_event_map *map, char *errmsg, size_t size)
                           needed[i] == RT_COLUMN_TOPIC ? ", or topic='a constant'" : "");
     for (int i = 0; i < RT_EVENT_DEAD; i++)
         for (int j = i + 1; j < RT_EVENT_STATES; j++)
-            if (strcmp(map->states[i], map->states[j]) == 0)
-                return refuse(errmsg, size, "%s and %s are both '%s'", rt_event_state_names[i],
-                              rt_event_state_names[j], map->states[i]);
+            if (strcasecmp(map->states[i], map->states[j]) == 0)
+                return refuse(errmsg, size, "%s and %s are both '%s'%s", rt_event_state_names[i],
+                              rt_event_state_names[j], map->states[i],
+                              strcmp(map->states[i], map->states[j]) == 0
+                                  ? ""
+                                  : ", but for upper and lower case");
     for (int i = 0; i < RT_EVENT_DEAD; i++)
         if (map->states[i][0] == '\0')
             return refuse(errmsg, size, "%s is empty", rt_event_state_names[i]);
@@ -236,7 +241,8 @@ int rt_event_map_load(struct rt_event_map *map, const char *text_or_file, char *
     bool bad = ferror(file) != 0 || n == sizeof(text) || memchr(text, '\0', n) != NULL;
     fclose(file);
     if (bad) {
-        snprintf(errmsg, size, "%.200s: it cannot be read, or is no map of columns", text_or_file);
+        snprintf(errmsg, size, "%.200s: it cannot be read, or is not a map of columns",
+                 text_or_file);
         return ROTA_INVALID;
     }
     text[n] = '\0';
@@ -308,6 +314,16 @@ void rt_event_id_of(const struct rt_event_map *map, const char *event_id, int64_
         snprintf(out, RT_EVENT_ID, "%.160s:%" PRId64, map->table, id);
     else if (!rt_event_id_is_uuid(event_id, out))
         snprintf(out, RT_EVENT_ID, "%s", event_id);
+}
+
+enum rt_event_form rt_event_form_of(const char *type)
+{
+    if (strcasecmp(type, "uuid") == 0)
+        return RT_FORM_UUID;
+    return strcasestr(type, "binary") != NULL || strcasestr(type, "blob") != NULL ||
+                   strcasecmp(type, "bytea") == 0
+               ? RT_FORM_BYTES
+               : RT_FORM_TEXT;
 }
 
 bool rt_event_id_row(const struct rt_event_map *map, const char *event_id, int64_t *id)

@@ -21,7 +21,7 @@ static int check_text(const char *what, const struct rt_event_word *column, cons
                                 column->text);
         if (text != NULL && !column->constant)
             return rt_txns_fail(NULL, ROTA_INVALID,
-                                "the event has a %s, and the map has no column for it", what);
+                                "the event has a %s, but the map has no column for it", what);
         return 0;
     }
     if (needed && (text == NULL || text[0] == '\0'))
@@ -45,10 +45,10 @@ int rt_event_check(const struct rt_event_map *map, const struct rota_event *e)
     if (err != 0)
         return err;
     if (e->payload == NULL && e->size > 0)
-        return rt_txns_fail(NULL, ROTA_INVALID, "the event has a size and no payload");
+        return rt_txns_fail(NULL, ROTA_INVALID, "the event has a size but no payload");
     if (map->own && e->event_id != NULL && !rt_event_id_is_uuid(e->event_id, NULL))
         return rt_txns_fail(NULL, ROTA_INVALID,
-                            "'%.60s' is no event_id: write a UUID, or 32 hexadecimal digits",
+                            "'%.60s' is not an event_id: use a UUID, or 32 hexadecimal digits",
                             e->event_id);
     return 0;
 }
@@ -82,7 +82,7 @@ static void add_text(struct line *l, const struct rt_event_map *map, enum rt_eve
     rt_stmt_text(l->values, text);
 }
 
-/* A column of another table may be text, or json, which PostgreSQL takes no bytes for: then TYPE is its type. */
+/* A column of another table may be text or json, for which PostgreSQL takes no bytes: then TYPE is its type. */
 static void add_payload(struct line *l, const struct rt_event_map *map, const struct rota_event *e,
                         const char *type)
 {
@@ -95,7 +95,7 @@ static void add_payload(struct line *l, const struct rt_event_map *map, const st
         rt_stmt_add(l->values, ", 'UTF8')::%s", type);
 }
 
-/* What another table may not fill in by itself. */
+/* A column that another table may not fill in by itself. */
 static void add_now(struct line *l, const struct rt_event_map *map, enum rt_event_column column)
 {
     if (map->own || !has(map, column))
@@ -141,26 +141,21 @@ void rt_event_insert(struct rt_stmt *q, const struct rt_event_map *map, const st
     rt_stmt_fini(&values);
 }
 
-/* PostgreSQL: the type of the payload's column, as the server writes it. */
-static int ask_type(const struct rt_event_local *db, void *conn, const struct rt_event_map *map,
-                    struct rt_said *said)
+/* MariaDB cuts what does not fit, with a warning, where sql_mode is not strict: two keys or ids would be one. So the
+ * INSERT between these two is undone and refused then. (The columns of rota_event take all that is let in.) */
+static void begin_whole(struct rt_stmt *q)
 {
-    struct rt_stmt q = {.dialect = db->dialect}, table = {.dialect = db->dialect};
+    if (q->dialect == RT_STMT_MYSQL)
+        rt_stmt_add(
+            q, "BEGIN DECLARE why TEXT; DECLARE EXIT HANDLER FOR 1264, 1265, 1366, 1406 BEGIN GET "
+               "DIAGNOSTICS CONDITION 1 why = MESSAGE_TEXT; ROLLBACK TO SAVEPOINT rota_put; SIGNAL "
+               "SQLSTATE '22001' SET MESSAGE_TEXT = why; END; SAVEPOINT rota_put; ");
+}
 
-    rt_stmt_table(&table, map->table);
-    rt_stmt_add(&q, "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = "
-                    "to_regclass(");
-    rt_stmt_text(&q, table.text);
-    rt_stmt_add(&q, ") AND attnum > 0 AND NOT attisdropped AND attname = ");
-    rt_stmt_text(&q, map->columns[RT_COLUMN_PAYLOAD].text);
-    q.failed = q.failed || table.failed;
-    int err = rt_event_say(db, conn, &q, said, "");
-    if (err == 0 && said->rows != 1)
-        err = rt_txns_fail(NULL, ROTA_UNSUPPORTED, "there is no column %.100s of a table %.100s",
-                           map->columns[RT_COLUMN_PAYLOAD].text, map->table);
-    rt_stmt_fini(&table);
-    rt_stmt_fini(&q);
-    return err;
+static void end_whole(struct rt_stmt *q)
+{
+    if (q->dialect == RT_STMT_MYSQL)
+        rt_stmt_add(q, "; RELEASE SAVEPOINT rota_put; END");
 }
 
 int rt_event_put(const struct rt_event_local *db, void *conn, const struct rota_event *given,
@@ -173,7 +168,7 @@ int rt_event_put(const struct rt_event_local *db, void *conn, const struct rota_
 
     *sent = false;
     if (given == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "there is no event: it is NULL");
+        return rt_txns_fail(NULL, ROTA_INVALID, "the event is NULL");
     memcpy(&e, given, size < sizeof(e) ? size : sizeof(e));
     int err = rt_event_map_of(&map, e.map);
     if (err == 0)
@@ -182,11 +177,15 @@ int rt_event_put(const struct rt_event_local *db, void *conn, const struct rota_
         err = rt_event_ready(db, conn, RT_FENCE_INSIDE);
     *sent = err == 0;
     if (err == 0 && !map.own && db->dialect == RT_STMT_POSTGRES)
-        err = ask_type(db, conn, &map, &type);
+        err = rt_event_type(db, conn, &map, RT_COLUMN_PAYLOAD, &type);
     if (err != 0)
         return err;
     rt_event_begin(&q);
+    if (!map.own)
+        begin_whole(&q);
     rt_event_insert(&q, &map, &e, type.rows == 1 ? type.cell[0] : NULL, false);
+    if (!map.own)
+        end_whole(&q);
     rt_event_end(&q);
     err = rt_event_say(db, conn, &q, &said, "");
     rt_stmt_fini(&q);

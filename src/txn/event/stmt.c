@@ -131,6 +131,15 @@ void rt_stmt_text(struct rt_stmt *q, const char *text)
     }
 }
 
+void rt_stmt_sought(struct rt_stmt *q, const char *text)
+{
+    bool wrapped = q->dialect == RT_STMT_POSTGRES && text != NULL && !is_plain(text);
+
+    rt_stmt_add(q, wrapped ? "(to_json(" : "");
+    rt_stmt_text(q, text);
+    rt_stmt_add(q, wrapped ? ") #>> '{}')" : "");
+}
+
 void rt_stmt_column(struct rt_stmt *q, const struct rt_event_map *map, enum rt_event_column column,
                     const char *alias)
 {
@@ -177,7 +186,7 @@ void rt_stmt_before(struct rt_stmt *q, int64_t ms)
 const char *rt_stmt_now_ms(enum rt_dialect dialect)
 {
     static const char *const now[] = {
-        [RT_STMT_MYSQL] = "CAST(ROUND(UNIX_TIMESTAMP(NOW(3)) * 1000) AS SIGNED)",
+        [RT_STMT_MYSQL] = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
         [RT_STMT_POSTGRES] = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint",
         [RT_STMT_SQLITE] = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"};
 

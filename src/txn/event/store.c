@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store: opened, connected again after a loss, and one statement said. */
+/* A store: opening it, reconnecting after a loss, and saying one statement. */
 #include "txn/event/store_inside.h"
 
 #include "base/alloc.h"
@@ -85,12 +85,13 @@ int rt_store_begin(struct rt_store *s)
     return 0;
 }
 
-/* What failed has its line before something else is said. */
+/* Keeps the line of what failed before something else is said. */
 static int failed(struct rt_store *s)
 {
     int err = s->said.lost ? ROTA_UNREACHABLE : s->kind->fence->error(&s->said);
 
-    s->no_value = !s->said.lost && strncmp(s->said.state, "22", 2) == 0;
+    s->no_value = !s->said.lost &&
+                  (strncmp(s->said.state, "22", 2) == 0 || strcmp(s->said.state, "42883") == 0);
     rt_store_fail(s, err, "%s: %s", s->map.table, s->said.text);
     release(s);
     if (s->said.lost) {
@@ -242,10 +243,10 @@ void rt_store_add_event_id(struct rt_store *s)
 {
     bool pg = s->kind->dialect == RT_STMT_POSTGRES;
 
-    if (s->bytes_id)
+    if (s->form == RT_FORM_BYTES)
         rt_stmt_add(&s->q, pg ? "encode(" : "LOWER(HEX(");
     rt_stmt_column(&s->q, &s->map, RT_COLUMN_EVENT_ID, "e");
-    if (s->bytes_id)
+    if (s->form == RT_FORM_BYTES)
         rt_stmt_add(&s->q, pg ? ", 'hex')" : "))");
 }
 
@@ -294,10 +295,11 @@ static int find_kind(struct rt_store *s)
 #endif
     if (s->kind != NULL)
         return 0;
-    return rt_store_fail(s, ROTA_INVALID,
-                         "'%.40s:' is no database for events: write mysql://..., postgres://... or "
-                         "sqlite:PATH",
-                         s->url.scheme);
+    return rt_store_fail(
+        s, ROTA_INVALID,
+        "'%.40s:' is not a database for events: use mysql://..., postgres://... or "
+        "sqlite:PATH",
+        s->url.scheme);
 }
 
 static void set_options(struct rt_store *s, const struct rt_event_map *map,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside store.h: a store, what a kind of database brings, what was answered.
+/* Inside store.h: a store, what each kind of database provides, what was answered.
  *
  *   store.c      opening, connecting again, saying a statement
  *   layout.c     whether the table is as the map says
@@ -27,7 +27,7 @@ struct rt_cell {
 };
 
 struct rt_result { /* rows of one SELECT */
-    void *raw; /* the client library's own, in which the cells are; NULL: they are of the heap */
+    void *raw; /* the client library's object, which holds the cells; NULL: they are on the heap */
     size_t rows, cols;
     struct rt_cell *cells; /* row by row */
 };
@@ -54,19 +54,24 @@ struct rt_store {
     struct rt_store_options o;
     void *conn; /* NULL: it was lost */
     bool open;  /* a transaction */
-    bool notifies, uuid, bytes_id;
-    /* MariaDB: in the order of claims, of stale ones, of those of a key, by id; "": none */
+    bool notifies;
+    enum rt_event_form form; /* of event_id */
+    bool bytea;              /* PostgreSQL: the payload is bytes */
+    bool loose;              /* PostgreSQL: the key's collation takes different keys for one */
+    bool utc; /* MariaDB: the session's zone is UTC; else the server's, for a DATETIME of the map */
+    /* MariaDB's indexes: for claims, for stale rows, for the rows of a key, by id; "": none */
     char index[4][RT_EVENT_WORD];
     char owner[33];      /* SQLite: who has the lease */
     int64_t after;       /* new rows up to this id are not claimed */
-    int64_t stale_at;    /* when stale ones are looked for again: CLOCK_BOOTTIME, ns */
+    int64_t stale_at;    /* when to look for stale ones again: CLOCK_BOOTTIME, ns */
     uint64_t said_count; /* round trips, for tests */
 
     struct rt_stmt q;
     struct rt_said said;
     struct rt_result results[RT_STORE_RESULTS];
     size_t result_count;
-    bool no_value; /* the last failure: a text was no value of its column (SQLSTATE 22...) */
+    bool
+        no_value; /* the last failure: a text was no value for its column (SQLSTATE 22..., 42883) */
 
     struct rt_store_row *rows;
     struct rt_store_item *items;
@@ -82,33 +87,33 @@ __attribute__((format(printf, 3, 4))) int rt_store_fail(struct rt_store *s, int 
 int rt_store_begin(struct rt_store *s);
 /* Says s->q. An error rolls back, or hangs up. */
 int rt_store_say(struct rt_store *s);
-/* The same of a line. */
+/* The same for a line of SQL. */
 int rt_store_say_text(struct rt_store *s, const char *sql);
-/* Ends what is open, so that a statement of its own can follow. */
+/* Ends an open transaction, so that a statement can follow on its own. */
 int rt_store_settle(struct rt_store *s);
 const struct rt_cell *rt_store_cell(const struct rt_store *s, size_t result, size_t row,
                                     size_t col);
 int64_t rt_store_number(const struct rt_cell *cell, int64_t fallback);
 /* For kinds: one more result with so many cells. NULL: no memory, or too many. */
 struct rt_result *rt_store_result(struct rt_store *s, size_t rows, size_t cols);
-/* For kinds with a talk: says s->q by it. TAKE has each result. */
+/* For kinds with a talk: says s->q through it. TAKE gets each result. */
 void rt_store_talk(struct rt_store *s, void (*take)(void *arg, void *result));
-int rt_store_poll(int64_t ms, int wake_fd, int fd); /* 1: one of them; 0: the time is over */
+int rt_store_poll(int64_t ms, int wake_fd, int fd); /* 1: one is ready; 0: the time is up */
 
-/* Of s->map: the id in messages of a row, kept in s->ids[I]. */
+/* By s->map: a row's id in messages, kept in s->ids[I]. */
 const char *rt_store_event_id(struct rt_store *s, size_t i, const struct rt_cell *cell, int64_t id);
 bool rt_store_make_room(struct rt_store *s, size_t rows, size_t items);
 
 /* Pieces of statements; the table's alias is e. */
-void rt_store_add_index(struct rt_store *s, int which); /* MariaDB: the order is the index's */
+void rt_store_add_index(struct rt_store *s, int which); /* MariaDB: order by the index */
 void rt_store_add_table(struct rt_store *s);            /* " FROM table e" */
 void rt_store_add_event_id(struct rt_store *s);         /* as text, or NULL */
 void rt_store_add_age(struct rt_store *s, enum rt_event_column column); /* ms, or NULL */
 void rt_store_add_source(struct rt_store *s); /* "source = 'table' AND event" */
 
-/* Looks whether the table is as the map says, and makes what is missing. */
+/* Checks that the table is as the map says, and makes what is missing. */
 int rt_store_check(struct rt_store *s);
-int rt_store_check_inbox(struct rt_store *s); /* the same of rota_inbox */
+int rt_store_check_inbox(struct rt_store *s); /* likewise for rota_inbox */
 
 bool rt_store_has(const struct rt_store *s, enum rt_event_column column); /* the map, a column */
 

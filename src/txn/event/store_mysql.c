@@ -46,12 +46,17 @@ static int connect_to(struct rt_store *s, char *errmsg, size_t size)
 
     if (err != 0)
         return err;
-    unsigned lock_s = s->o.call_ms / 2000;
+    /* No cache of subqueries: it takes keys that differ only by their collation for one. Strict: what does not fit is
+     * an error. */
+    unsigned lock_s = (s->o.lock_ms != 0 ? s->o.lock_ms : s->o.call_ms / 2) / 1000;
     rt_stmt_clear(&s->q);
     rt_stmt_add(&s->q,
-                "SET SESSION tx_isolation = 'READ-COMMITTED', autocommit = 1, "
-                "idle_transaction_timeout = %" PRIu32 ", innodb_lock_wait_timeout = %u",
-                (s->o.lease_ms + 999) / 1000, lock_s > 0 ? lock_s : 1);
+                "SET SESSION tx_isolation = 'READ-COMMITTED', autocommit = 1, optimizer_switch = "
+                "'subquery_cache=off', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+                "sql_select_limit = 18446744073709551615, idle_transaction_timeout = %" PRIu32
+                ", innodb_lock_wait_timeout = %u%s",
+                (s->o.lease_ms + 999) / 1000, lock_s > 0 ? lock_s : 1,
+                s->utc ? ", time_zone = '+00:00'" : "");
     return rt_store_say(s);
 }
 

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-#define BYTEA 17 /* its number among the types */
+#define BYTEA 17 /* the type's OID */
 
 static int digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-/* \x6162, in place; what comes is the server's own, and always this way (bytea_output). */
+/* \x6162, in place; it comes from the server, always in this form (bytea_output). */
 static size_t decode(char *text, size_t size)
 {
     size_t n = 0;
@@ -70,14 +70,16 @@ static int connect_to(struct rt_store *s, char *errmsg, size_t size)
 
     if (err != 0)
         return err;
+    /* UTC: for a `timestamp` of the map each role may have a zone of its own, and relays must agree. */
     rt_stmt_clear(&s->q);
-    rt_stmt_add(&s->q,
-                "SET default_transaction_isolation = 'read committed'; SET client_encoding = "
-                "'UTF8'; SET bytea_output = 'hex'; SET standard_conforming_strings = on; SET "
-                "synchronous_commit = on; SET idle_in_transaction_session_timeout = %" PRIu32
-                "; SET lock_timeout = %" PRIu32 "%s",
-                s->o.lease_ms, s->o.call_ms / 2,
-                s->o.reads_only ? "" : "; LISTEN " RT_EVENT_CHANNEL);
+    rt_stmt_add(
+        &s->q,
+        "SET TimeZone = 'UTC'; SET default_transaction_isolation = 'read committed'; SET client_encoding = "
+        "'UTF8'; SET bytea_output = 'hex'; SET standard_conforming_strings = on; SET "
+        "synchronous_commit = on; SET idle_in_transaction_session_timeout = %" PRIu32
+        "; SET lock_timeout = %" PRIu32 "%s",
+        s->o.lease_ms, s->o.lock_ms != 0 ? s->o.lock_ms : s->o.call_ms / 2,
+        s->o.reads_only ? "" : "; LISTEN " RT_EVENT_CHANNEL);
     return rt_store_say(s);
 }
 
@@ -86,7 +88,7 @@ static void hang_up(struct rt_store *s)
     s->reach->hang_up(s->conn);
 }
 
-/* True: there was one. */
+/* True: there was a NOTIFY. */
 static bool drain(struct rt_store *s)
 {
     bool some = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events in SQLite: sqlite:PATH. Statements one after the other; rows are copied, and stay after the transaction. */
+/* Events in SQLite: sqlite:PATH. Statements run one after the other; rows are copied, and outlive the transaction. */
 #include "txn/event/store_inside.h"
 
 #include "base/alloc.h"
@@ -117,19 +117,19 @@ static int connect_to(struct rt_store *s, char *errmsg, size_t size)
     int err = rt_url_check_params(&s->url, none, errmsg, size);
     if (err != 0)
         return err;
-    int makes = s->o.inbox ? SQLITE_OPEN_CREATE : 0; /* an inbox may be all that there is */
+    int makes = s->o.inbox ? SQLITE_OPEN_CREATE : 0; /* the inbox may be the only table */
     int rv = sqlite3_open_v2(s->url.path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | makes,
                              NULL);
     s->conn = db;
     if (rv != SQLITE_OK) {
         bool missing = rv == SQLITE_CANTOPEN && access(s->url.path, F_OK) != 0 && errno == ENOENT;
         snprintf(errmsg, size, "%.200s: %s", s->url.path,
-                 missing      ? "there is no such file; the service whose events they are makes it"
+                 missing ? "there is no such file; the service that writes the events creates it"
                  : db != NULL ? sqlite3_errmsg(db)
                               : "out of memory");
         return rv == SQLITE_CANTOPEN || rv == SQLITE_NOTADB ? ROTA_INVALID : ROTA_UNREACHABLE;
     }
-    sqlite3_busy_timeout(db, (int)s->o.call_ms);
+    sqlite3_busy_timeout(db, (int)(s->o.lock_ms != 0 ? s->o.lock_ms : s->o.call_ms));
     return 0;
 }
 

@@ -4,8 +4,10 @@
 
 #include "txn/manager/inside.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Taking ----------------------------------------------------------------------------- */
@@ -19,7 +21,16 @@ static int check_word(const char *what, const char *text, size_t most)
     return 0;
 }
 
-/* The row is answered exactly if it was inserted. IGNORE: no other error can be passed over, for both texts fit. */
+/* MariaDB takes "x " for "x": the second of two events would count as taken. */
+static int check_blanks(const char *what, const char *text)
+{
+    if (text[0] != ' ' && text[strlen(text) - 1] != ' ')
+        return 0;
+    return rt_txns_fail(NULL, ROTA_INVALID, "the %s '%.100s' begins or ends with a blank", what,
+                        text);
+}
+
+/* Returns the row if and only if it was inserted. IGNORE hides no other error, because both texts fit. */
 static void write_take(struct rt_stmt *q, const char *consumer, const char *event_id)
 {
     rt_event_begin(q);
@@ -42,6 +53,10 @@ static int take(const struct rt_event_local *db, void *conn, const char *consume
     if (err == 0)
         err = check_word("event_id", event_id, RT_EVENT_TAKEN);
     if (err == 0)
+        err = check_blanks("consumer", consumer);
+    if (err == 0)
+        err = check_blanks("event_id", event_id);
+    if (err == 0)
         err = rt_event_ready(db, conn, RT_FENCE_INSIDE);
     if (err != 0)
         return err;
@@ -50,8 +65,8 @@ static int take(const struct rt_event_local *db, void *conn, const char *consume
     rt_stmt_fini(&q);
     if (err == ROTA_BUSY)
         return rt_txns_fail(NULL, ROTA_ABORTED,
-                            "%s: another has this event: ROLLBACK, it comes "
-                            "again",
+                            "%s: another consumer has this event: ROLLBACK, "
+                            "it comes again",
                             said.text);
     if (err == 0 && said.rows == 0)
         return rt_txns_fail(NULL, ROTA_BUSY, "the event was taken before");
@@ -75,12 +90,54 @@ int rota_event_take_sqlite(struct sqlite3 *db, const char *consumer, const char 
 
 /* ---- Processed -------------------------------------------------------------------------- */
 
-/* One id as the column has it. False: it is none of this table's. */
-static bool add_id(struct rt_stmt *q, const struct rt_event_map *map, const char *id, bool uuid,
-                   const char *before)
+/* Writes a UUID as others may have: with hyphens or without, in small letters or in capitals. */
+static void spell(char out[37], const char digits[33], bool hyphens, bool capitals)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < 32; i++) {
+        if (hyphens && (i == 8 || i == 12 || i == 16 || i == 20))
+            out[n++] = '-';
+        out[n++] = (char)(capitals ? toupper((unsigned char)digits[i]) : digits[i]);
+    }
+    out[n] = '\0';
+}
+
+static void add_spellings(struct rt_stmt *q, const char digits[33])
+{
+    char spelled[37];
+
+    for (int i = 0; i < 4; i++) {
+        spell(spelled, digits, i % 2 != 0, i / 2 != 0);
+        rt_stmt_add(q, ", ");
+        rt_stmt_text(q, spelled);
+    }
+}
+
+/* Adds the bytes whose digits ID is. False: it is none. */
+static bool add_bytes(struct rt_stmt *q, const char *id, const char *before)
+{
+    unsigned char bytes[RT_EVENT_ID / 2];
+    size_t n = strlen(id);
+
+    if (n % 2 != 0 || n / 2 > sizeof(bytes) || strspn(id, "0123456789abcdefABCDEF") != n)
+        return false;
+    for (size_t i = 0; i < n / 2; i++) {
+        const char pair[] = {id[2 * i], id[2 * i + 1], '\0'};
+        bytes[i] = (unsigned char)strtoul(pair, NULL, 16);
+    }
+    rt_stmt_add(q, "%s", before);
+    rt_stmt_bytes(q, bytes, n / 2);
+    return true;
+}
+
+/* Adds one id in the column's form. False: it is not this table's. */
+static bool add_id(struct rt_stmt *q, const struct rt_event_map *map, const char *id,
+                   enum rt_event_form form, const char *before)
 {
     char digits[33];
     int64_t row;
+    bool is_uuid = rt_event_id_is_uuid(id, digits);
 
     if (map->columns[RT_COLUMN_EVENT_ID].text[0] == '\0') {
         if (!rt_event_id_row(map, id, &row))
@@ -88,14 +145,18 @@ static bool add_id(struct rt_stmt *q, const struct rt_event_map *map, const char
         rt_stmt_add(q, "%s%" PRId64, before, row);
         return true;
     }
-    if (uuid && !rt_event_id_is_uuid(id, digits))
+    if (form == RT_FORM_BYTES)
+        return add_bytes(q, is_uuid ? digits : id, before);
+    if (form == RT_FORM_UUID && !is_uuid)
         return false;
     rt_stmt_add(q, "%s", before);
-    rt_stmt_text(q, uuid ? digits : id);
+    rt_stmt_sought(q, form == RT_FORM_UUID ? digits : id);
+    if (form == RT_FORM_TEXT && is_uuid)
+        add_spellings(q, digits);
     return true;
 }
 
-/* Rows whose event_id is null are TABLE:ID in messages. False: IDS has none of these, and nothing was added. */
+/* Rows whose event_id is null are TABLE:ID in messages. False: IDS has no such id, and nothing was added. */
 static bool add_nameless(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
                          size_t n)
 {
@@ -118,24 +179,74 @@ static bool add_nameless(struct rt_stmt *q, const struct rt_event_map *map, cons
     return some;
 }
 
+/* The column event_id as text, whose bytes are compared, and not by a collation. */
+static void add_bare(struct rt_stmt *q, const struct rt_event_map *map, bool small)
+{
+    static const char *const before[] = {
+        [RT_STMT_MYSQL] = "CONVERT(", [RT_STMT_POSTGRES] = "CAST(", [RT_STMT_SQLITE] = "CAST("};
+    static const char *const after[] = {[RT_STMT_MYSQL] = " USING utf8mb4)",
+                                        [RT_STMT_POSTGRES] = " AS text) COLLATE \"C\"",
+                                        [RT_STMT_SQLITE] = " AS TEXT)"};
+
+    rt_stmt_add(q, "%s%s%s", q->dialect == RT_STMT_MYSQL ? "BINARY " : "", small ? "LOWER(" : "",
+                before[q->dialect]);
+    rt_stmt_column(q, map, RT_COLUMN_EVENT_ID, NULL);
+    rt_stmt_add(q, "%s%s%s", after[q->dialect], small ? ")" : "",
+                q->dialect == RT_STMT_SQLITE ? " COLLATE BINARY" : "");
+}
+
+/* Those of IDS that are UUIDs, or those that are not, as a condition on the bytes. False: there are none. */
+static bool add_same(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
+                     size_t n, bool uuids, const char *before)
+{
+    char digits[33], spelled[37];
+    bool some = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (rt_event_id_is_uuid(ids[i], digits) != uuids)
+            continue;
+        if (!some) {
+            rt_stmt_add(q, "%s", before);
+            add_bare(q, map, uuids);
+        }
+        rt_stmt_add(q, some ? ", " : " IN (");
+        rt_stmt_text(q, uuids ? digits : ids[i]);
+        if (uuids) {
+            spell(spelled, digits, true, false);
+            rt_stmt_add(q, ", ");
+            rt_stmt_text(q, spelled);
+        }
+        some = true;
+    }
+    rt_stmt_add(q, some ? ")" : "");
+    return some;
+}
+
 bool rt_event_which(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
-                    size_t n, bool uuid)
+                    size_t n, enum rt_event_form form)
 {
     bool some = false, named = map->columns[RT_COLUMN_EVENT_ID].text[0] != '\0';
 
-    rt_stmt_add(q, "(");
+    rt_stmt_add(q, "((");
     rt_stmt_column(q, map, named ? RT_COLUMN_EVENT_ID : RT_COLUMN_ID, NULL);
     rt_stmt_add(q, " IN (");
     for (size_t i = 0; i < n; i++)
-        some = add_id(q, map, ids[i], uuid, some ? ", " : "") || some;
+        some = add_id(q, map, ids[i], form, some ? ", " : "") || some;
     rt_stmt_add(q, some ? ")" : "NULL)");
+    /* Found by the index, which may take two ids for one (a collation, 1e1 for 10): so their bytes are compared. */
+    if (some && named && form == RT_FORM_TEXT) {
+        bool texts = add_same(q, map, ids, n, false, " AND (");
+        (void)add_same(q, map, ids, n, true, texts ? " OR " : " AND (");
+        rt_stmt_add(q, ")");
+    }
+    rt_stmt_add(q, ")");
     some = (named && !map->own && add_nameless(q, map, ids, n)) || some;
     rt_stmt_add(q, ")");
     return some;
 }
 
 bool rt_event_process(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
-                      size_t n, bool uuid)
+                      size_t n, enum rt_event_form form)
 {
     rt_stmt_add(q, "UPDATE ");
     rt_stmt_table(q, map->table);
@@ -149,7 +260,7 @@ bool rt_event_process(struct rt_stmt *q, const struct rt_event_map *map, const c
         rt_stmt_add(q, " = %s", rt_stmt_now(q->dialect));
     }
     rt_stmt_add(q, " WHERE ");
-    bool some = rt_event_which(q, map, ids, n, uuid);
+    bool some = rt_event_which(q, map, ids, n, form);
     rt_stmt_add(q, " AND ");
     rt_stmt_column(q, map, RT_COLUMN_STATE, NULL);
     rt_stmt_add(q, " IN (");
@@ -174,18 +285,23 @@ static int processed(const struct rt_event_local *db, void *conn, const char *ma
     struct rt_stmt q = {.dialect = db->dialect};
     struct rt_event_map map;
     struct rt_said said;
+    enum rt_event_form form = RT_FORM_UUID;
 
     int err = check_word("event_id", event_id, RT_EVENT_ID - 1);
     if (err == 0)
         err = rt_event_map_of(&map, map_text);
     if (err == 0)
         err = ready_anyhow(db, conn);
+    if (err == 0 && !map.own && map.columns[RT_COLUMN_EVENT_ID].text[0] != '\0') {
+        err = rt_event_type(db, conn, &map, RT_COLUMN_EVENT_ID, &said);
+        form = err == 0 ? rt_event_form_of(said.cell[0]) : form;
+    }
     if (err != 0)
         return err;
-    if (rt_event_process(&q, &map, &event_id, 1, map.own))
+    if (rt_event_process(&q, &map, &event_id, 1, form))
         err = rt_event_say(db, conn, &q, &said, "");
     else
-        err = rt_txns_fail(NULL, ROTA_INVALID, "'%.100s' is no id of an event in %.60s", event_id,
+        err = rt_txns_fail(NULL, ROTA_INVALID, "'%.100s' is not an event's id in %.60s", event_id,
                            map.table);
     rt_stmt_fini(&q);
     return err;

@@ -22,7 +22,7 @@ const char *rt_call_op_name(int32_t op)
     return known ? op_names[op] : NULL;
 }
 
-/* Digits as they are written: no sign, no leading 0, at most MAX. */
+/* Plain decimal digits: no sign, no leading 0, at most MAX. */
 static bool read_number(const char *text, uint64_t max, uint64_t *out)
 {
     uint64_t value = 0;
@@ -49,7 +49,7 @@ static int32_t read_op(const char *text)
     return 0;
 }
 
-/* A value that is wrong comes from outside: no more of it is shown than can do no harm. */
+/* A wrong value comes from outside: only the harmless part of it is shown. */
 static int refuse(const char *header, const char *value, const char *want)
 {
     char shown[64];
@@ -57,7 +57,8 @@ static int refuse(const char *header, const char *value, const char *want)
 
     assert(header != NULL);
     if (value == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "the header %s is missing: it is %s", header, want);
+        return rt_txns_fail(NULL, ROTA_INVALID, "the header %s is missing: it must be %s", header,
+                            want);
     for (; value[size] != '\0' && size < sizeof(shown) - 1; size++)
         shown[size] = (char)(value[size] >= ' ' && value[size] <= '~' ? value[size] : '?');
     shown[size] = '\0';
@@ -75,7 +76,7 @@ int rota_call_read(struct rota_call *out, const char *txn, const char *branch, c
     if (out == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "there is no room for the call: OUT is NULL");
     if (txn == NULL || !rt_name_ticket_parse(txn, &name))
-        return refuse("Rota-Txn", txn, "the id of a transaction");
+        return refuse("Rota-Txn", txn, "a transaction id");
     if (branch == NULL || !read_number(branch, UINT32_MAX, &number) || number == 0)
         return refuse("Rota-Branch", branch, "a number from 1 to 4294967295");
     call.op = op != NULL ? read_op(op) : 0;
@@ -108,11 +109,11 @@ int rt_call_check(const struct rota_call *call, struct rt_name *out)
     if (memchr(call->txn, '\0', sizeof(call->txn)) == NULL ||
         !rt_name_ticket_parse(call->txn, &name) || name.deadline_ms != call->deadline_ms)
         return rt_txns_fail(NULL, ROTA_INVALID,
-                            "the call has no id of a transaction: fill it by rota_call_read");
+                            "the call has no id of a transaction: fill it with rota_call_read");
     if (call->branch == 0 || rt_call_op_name(call->op) == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID,
                             "the call has branch %" PRIu32 " and operation %" PRId32
-                            ": fill it by rota_call_read",
+                            ": fill it with rota_call_read",
                             call->branch, call->op);
     name.branch = call->branch;
     *out = name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service is asked: struct rota_call, from the inside. */
+/* What a service is asked: the inside of struct rota_call. */
 #ifndef RT_CALL_H
 #define RT_CALL_H
 
@@ -7,14 +7,14 @@
 
 #include <rota_txn.h>
 
-/* "try", "confirm", "cancel", as the header Rota-Op has it; NULL: that is no operation. */
+/* "try", "confirm", "cancel", as in the header Rota-Op; NULL: OP is not an operation. */
 const char *rt_call_op_name(int32_t op);
 
 /* OP on the branch that NAME names: what a service's function is called with. */
 void rt_call_of(struct rota_call *out, const struct rt_name *name, enum rota_op op);
 
-/* 0: CALL is as rota_call_read or rt_call_of fills it, and *OUT its name. Else ROTA_INVALID, and rota_txn_errmsg(NULL)
- * has the line. */
+/* 0: CALL is as rota_call_read or rt_call_of fills it, and *OUT is its name. Else ROTA_INVALID, and
+ * rota_txn_errmsg(NULL) says why. */
 int rt_call_check(const struct rota_call *call, struct rt_name *out);
 
 #endif

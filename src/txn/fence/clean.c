@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes away rows of the fence that nobody will ask for: by the journal's word, page by page. fence.h says which. */
+/* Deletes rows of the fence that nobody will ask for, as the journal says, page by page. fence.h says which. */
 #include "txn/fence/fence.h"
 
 #include "base/bug.h"
@@ -33,7 +33,7 @@ static int say(struct rota_txns *m, const struct rt_fence_kind *kind, void *conn
     return rt_txns_fail(m, err, "%s: %s", RT_FENCE_TABLE, said->text);
 }
 
-/* What comes after AFTER, of this journal, and may go if that says so. */
+/* Lists this journal's transactions after AFTER whose rows may go if the journal agrees. */
 static int list(struct rota_txns *m, const struct rt_fence_kind *kind, void *conn,
                 const char *after, struct page *page)
 {
@@ -55,7 +55,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     *(bool *)arg = record->stands == RT_JOURNAL_EXPIRED || record->done;
 }
 
-/* Of PAGE only what is over stays. What is no id is somebody else's row. */
+/* Keeps in PAGE only what is over. A row without an id is somebody else's. */
 static int ask_journal(struct rota_txns *m, struct page *page)
 {
     size_t count = 0;
@@ -109,7 +109,7 @@ static int clean(const struct rt_fence_kind *kind, struct rota_txns *m, void *co
     uint64_t went = 0;
 
     if (m == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "the journal is asked: a manager is needed");
+        return rt_txns_fail(NULL, ROTA_INVALID, "a manager is needed, to ask its journal");
     int err = rt_txns_enter(m, "cleaning a fence");
     if (err != 0)
         return err;

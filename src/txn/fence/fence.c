@@ -47,7 +47,7 @@ enum rota_fenced rt_fence_judge(int32_t op, enum rt_fence_state was)
     return verdicts[op][was];
 }
 
-/* What the row says after OP, where there was none, and where it was TRIED; any other stays. */
+/* What the row says after OP if there was none (made), and if it was TRIED (next); any other state stays. */
 static void write_statement(const struct rt_fence_kind *kind, const struct rota_call *call,
                             char sql[RT_FENCE_SQL])
 {
@@ -86,7 +86,7 @@ static int64_t wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* One that failed: what it is, and what to answer. */
+/* A failed statement: what it means, and what to answer. */
 static int told(const struct rt_fence_kind *kind, const struct rt_said *said)
 {
     int err = said->lost ? ROTA_UNREACHABLE : kind->error(said);
@@ -95,9 +95,9 @@ static int told(const struct rt_fence_kind *kind, const struct rt_said *said)
         return rt_txns_fail(NULL, err, "%s: another call has this branch: ROLLBACK and answer 425",
                             said->text);
     if (err == ROTA_UNREACHABLE)
-        return rt_txns_fail(NULL, err, "%s: nothing of it stays; answer 425", said->text);
+        return rt_txns_fail(NULL, err, "%s: nothing of it remains; answer 425", said->text);
     if (err == ROTA_UNSUPPORTED)
-        return rt_txns_fail(NULL, err, "%s: %s makes the table outside of a transaction, or: %s",
+        return rt_txns_fail(NULL, err, "%s: %s creates the table, outside a transaction; or: %s",
                             said->text, kind->make, kind->ddl);
     return rt_txns_fail(NULL, err, "%s: ROLLBACK", said->text);
 }
@@ -140,7 +140,7 @@ static int ask(const struct rt_fence_kind *kind, void *conn, const struct rota_c
     seen = (enum rt_fence_state)strtoul(said.cell[0], &end, 10);
     if (said.rows != 1 || end == said.cell[0] || *end != '\0' || seen > RT_FENCE_VOID)
         return rt_txns_fail(NULL, ROTA_PROTOCOL,
-                            RT_FENCE_TABLE " has a row of another making: ROLLBACK");
+                            RT_FENCE_TABLE " has a row that is not ours: ROLLBACK");
     *out = rt_fence_judge(call->op, RT_BUG(RT_BUG_FENCE_SELECT_FIRST) ? was : seen);
     return 0;
 }
@@ -180,7 +180,7 @@ static int fence(const struct rt_fence_kind *kind, void *conn, const struct rota
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-#define MAKE_TRIES 3 /* two that make it at once: one is told that it is there */
+#define MAKE_TRIES 3 /* if two make it at once, one is told that it is there */
 
 static bool is_there(const struct rt_fence_kind *kind, void *conn)
 {
@@ -212,8 +212,8 @@ static int make(const struct rt_fence_kind *kind, void *conn)
     }
     if (said.failed) {
         err = said.lost ? ROTA_UNREACHABLE : kind->error(&said);
-        return rt_txns_fail(NULL, err, "%s: somebody who may makes the table: %s", said.text,
-                            kind->ddl);
+        return rt_txns_fail(NULL, err, "%s: somebody with the right must create the table: %s",
+                            said.text, kind->ddl);
     }
     if (kind->found == NULL)
         return 0;

@@ -2,16 +2,16 @@
 /* The fence on MariaDB.
  *
  * ON DUPLICATE KEY UPDATE takes the row's exclusive lock at once; INSERT IGNORE takes a shared one first, and two that
- * then change the row wait for each other. A row that is not there is inserted without a look, so no gap is locked. The
- * client library cannot be asked whether a transaction is open (after a deadlock the server has none, and the library
- * does not know), so the statement itself asks. */
+ * then change the row deadlock. A missing row is inserted without looking first, so no gap is locked. The client
+ * library cannot be asked whether a transaction is open (after a deadlock the server has none, and the library does not
+ * know), so the statement itself asks. */
 #include "txn/branch/libmysql.h"
 #include "txn/fence/fence.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { /* of MariaDB's errors */
+enum { /* MariaDB's errors */
        RECORD_CHANGED = 1020,
        NO_DATABASE_RIGHT = 1044,
        NO_ACCESS = 1045,
@@ -76,7 +76,7 @@ static int error_of(const struct rt_said *said)
     case NO_SYNTAX:
         return ROTA_UNSUPPORTED;
     default:
-        return ROTA_INVALID; /* SIGNAL: there is no transaction; one that may only read */
+        return ROTA_INVALID; /* SIGNAL: no transaction, or a read-only one */
     }
 }
 

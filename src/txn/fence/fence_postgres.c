@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fence on PostgreSQL.
  *
- * INSERT ... ON CONFLICT DO UPDATE waits for whoever inserts the same row, prepared ones too. Under READ COMMITTED it
- * then changes the row that it finds; under REPEATABLE READ and SERIALIZABLE a row that came after the transaction's first
- * statement is an error, which is told as BUSY: the next time it is seen. */
+ * INSERT ... ON CONFLICT DO UPDATE waits for whoever inserts the same row, prepared transactions too. Under READ
+ * COMMITTED it then changes the row that it finds. Under REPEATABLE READ and SERIALIZABLE a row that came after the
+ * transaction's first statement is an error, which is reported as BUSY: the next attempt sees the row. */
 #include "engine/postgres/libpq.h"
 #include "txn/fence/fence.h"
 
@@ -30,7 +30,7 @@ static int ready(void *conn, enum rt_fence_in in, char *errmsg, size_t size)
         why = "the transaction has failed: ROLLBACK comes first";
         break;
     case PQTRANS_ACTIVE:
-        why = "an answer on the connection was not read to its end";
+        why = "an answer on the connection was not read to the end";
         break;
     default:
         snprintf(errmsg, size, "the connection has ended: answer 425");

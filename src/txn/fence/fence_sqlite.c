@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fence on SQLite, by the library that the embedded journal uses too: libsqlite3.so. A connection of another copy,
- * compiled into the program, is not one of it.
+/* The fence on SQLite, through the library that the embedded journal uses, too: libsqlite3.so. A connection made by
+ * another copy, compiled into the program, does not belong to it.
  *
- * There is one writer. A transaction that has read before may find that another wrote meanwhile: that is BUSY, as is a
- * writer for whom sqlite3_busy_timeout was not long enough. BEGIN IMMEDIATE has neither. */
+ * There is one writer. A transaction that has read before may find that another wrote meanwhile: that is BUSY, and so
+ * is a writer for which sqlite3_busy_timeout was too short. BEGIN IMMEDIATE avoids both. */
 #include "txn/fence/fence.h"
 
 #include <sqlite3.h>

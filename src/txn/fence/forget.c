@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keeper takes away rows of the fence, and promises of three-phase commit, where its URL leads, as it does with markers: what
- * was born below the journal's floor and is not undone.
+/* A keeper deletes rows of the fence, and promises of three-phase commit, in the database its URL leads to, as it does
+ * with markers: what was born below the journal's floor, except what is undone.
  *
- * A row of the fence: its deadline passed a day ago; fence.h says what stays. A promise: it has ended, knows the decision, and
- * is not mixed. Its deadline passed a day ago, too: outcomes are kept for at least twice as long as a transaction may take;
- * so its participant promises nothing of that id any more (txn/phase). */
+ * A row of the fence goes if its deadline passed a day ago; fence.h says what stays. A promise goes if it has ended,
+ * knows the decision, and is not mixed. Its deadline, too, passed a day ago, for outcomes are kept for at least twice
+ * as long as a transaction may take; so its participant promises nothing for that id any more (txn/phase). */
 #include "txn/fence/forget.h"
 
 #include "txn/fence/fence.h"
@@ -29,7 +29,7 @@ static bool is_fence(const struct rt_party *p)
     return (p->op->flags & RT_PARTY_FENCES) != 0;
 }
 
-/* The table beside that of the markers. */
+/* The table next to that of the markers. */
 static void table_of(const struct rt_party *p, char *out, size_t size)
 {
     size_t length = strlen(p->marks), tail = sizeof(MARKS) - 1;
@@ -47,7 +47,7 @@ static int64_t wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* WHERE ...: ids have the order of their births, as texts too. */
+/* WHERE ...: ids sort by birth, also as texts. */
 static bool add_where(struct rt_party *p)
 {
     const struct rt_txn_id to = rt_txn_id_make(p->op->forget.journal, p->op->forget.before_ms, 0);
@@ -72,7 +72,7 @@ static bool say(struct rt_party *p)
 {
     char table[RT_PARTY_MARKS_MAX + sizeof(PROMISES)];
     const char *key = is_fence(p) ? "(txn, branch)" : "(id)";
-    bool limits = p->kind->talk == &rt_talk_mysql; /* DELETE knows LIMIT */
+    bool limits = p->kind->talk == &rt_talk_mysql; /* its DELETE has LIMIT */
 
     p->step = GONE;
     table_of(p, table, sizeof(table));
@@ -84,7 +84,7 @@ static bool say(struct rt_party *p)
     return false;
 }
 
-/* Most databases are no service's: there is no such table then. MariaDB says so, too, by a right that is missing. */
+/* Most databases are not a service's and have no such table. MariaDB may also say so by a missing right. */
 static bool is_missing(const struct rt_said *said)
 {
     return said->code == NO_TABLE || said->code == NO_DATABASE || said->code == NO_TABLE_RIGHT ||

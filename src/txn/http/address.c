@@ -15,11 +15,16 @@ static int fault(char *errmsg, size_t size, const char *what)
     return ROTA_INVALID;
 }
 
-/* What may stand in a URL as it is sent (RFC 3986), but for the fragment. */
+/* What may stand in a URL as it is sent (RFC 3986), except the fragment. URLs are read at each call, so this does not
+ * search a string for each byte. */
 static bool is_plain(const char *text)
 {
+    static const bool barred[128] = {
+        ['"'] = true, ['<'] = true, ['>'] = true, ['\\'] = true, ['^'] = true,
+        ['`'] = true, ['{'] = true, ['|'] = true, ['}'] = true,  ['#'] = true};
+
     for (; *text != '\0'; text++)
-        if (*text <= ' ' || *text > '~' || strchr("\"<>\\^`{|}#", *text) != NULL)
+        if (*text <= ' ' || *text > '~' || barred[(unsigned char)*text])
             return false;
     return true;
 }
@@ -79,7 +84,7 @@ static int read_authority(struct rt_http_address *a, const char *text, size_t si
     a->host_size = (size_t)((end == NULL ? text + size : end) - a->host);
     if (!is_host(a->host, a->host_size, brackets))
         return fault(errmsg, room,
-                     "the URL has no host, or one that is none: write it like "
+                     "the URL has no host, or an invalid one: write it like "
                      "https://stock.example/try");
     a->port = a->secure ? 443 : 80;
     if (rest == text + size)

@@ -12,17 +12,17 @@
 #define RT_HTTP_URL_MAX 2048 /* bytes, without the end */
 
 struct rt_http_address {
-    bool is_path;     /* the rest is of one that is not */
+    bool is_path;     /* then the rest is unused */
     bool secure;      /* https */
     bool is_local;    /* this machine's loopback */
     size_t origin;    /* bytes of http://HOST[:PORT] */
-    const char *host; /* in the text; of an IPv6 address what is in the brackets */
+    const char *host; /* in the text; an IPv6 address without its brackets */
     size_t host_size;
     uint16_t port;
 };
 
-/* 0; or ROTA_INVALID, and ERRMSG says in one line what is wrong with it, without showing any of it: it may have a secret
- * where none should be. OUT points into TEXT. */
+/* 0; or ROTA_INVALID, and ERRMSG says in one line what is wrong with it, without quoting any of it: it may hold a
+ * secret where none should be. OUT points into TEXT. */
 int rt_http_address_read(struct rt_http_address *out, const char *text, char *errmsg, size_t size);
 
 #endif

@@ -22,8 +22,9 @@
 
 #define MS INT64_C(1000000)
 #define NEVER INT64_MAX
-#define SPARE_MAX 64          /* handles that wait for the next call */
-#define EVENTS_MAX 64         /* of one turn */
+#define SPARE_MAX 64  /* handles that wait for the next call */
+#define EVENTS_MAX 64 /* of one turn */
+#define TURNS_MAX 8   /* of what libcurl wants done at once, before its host does other work */
 #define CONNECTIONS_MAX 4096L /* kept; per host there are RT_HTTP_AT_ONCE at most */
 
 struct spare {
@@ -38,7 +39,7 @@ struct rt_http_calls {
 
     pthread_mutex_t mu; /* for what follows */
     struct rt_http_flight inbox;
-    bool has_thread, closing, cuts;
+    bool started, closing, cuts; /* started: a thread runs it, its own or its host's */
 
     /* The thread's own. */
     struct rt_http_flight all; /* out of the inbox */
@@ -47,7 +48,7 @@ struct rt_http_calls {
     struct spare spares[SPARE_MAX];
     size_t spare_count;
     int64_t curl_at;           /* libcurl wants to be called */
-    int64_t nearest;           /* no deadline is before */
+    int64_t nearest;           /* no deadline is earlier */
     char why[RT_SERVICE_LINE]; /* nothing can be called; "": it can */
 };
 
@@ -56,7 +57,7 @@ static void ring(struct rt_http_calls *h)
     uint64_t one = 1;
     ssize_t n = write(h->wake, &one, sizeof(one));
 
-    (void)n; /* a counter that is full rings, too */
+    (void)n; /* a full counter rings, too */
 }
 
 /* ---- Hosts ------------------------------------------------------------------------- */
@@ -117,7 +118,7 @@ static void host_unqueue(struct rt_http_host *host, struct rt_http_flight *f)
 
 /* ---- Handles ------------------------------------------------------------------------- */
 
-/* One with the settings of SITE; NULL: there is none to be had. */
+/* A handle with the settings of SITE; NULL: none could be made. */
 static CURL *handle_take(struct rt_http_calls *h, struct rt_http_site *site)
 {
     struct spare found = {0};
@@ -151,7 +152,7 @@ static void handle_give(struct rt_http_calls *h, CURL *easy, struct rt_http_site
 
 /* ---- Flights ------------------------------------------------------------------------------ */
 
-/* F's call has its answer: it is told, and F is gone. */
+/* F's call has its answer: hands it to done(), and F is gone. */
 static void finish(struct rt_http_calls *h, struct rt_http_flight *f)
 {
     struct rt_service_call *c = f->call;
@@ -175,7 +176,7 @@ static void finish(struct rt_http_calls *h, struct rt_http_flight *f)
     c->done(c);
 }
 
-/* The first of HOST's queue leaves. */
+/* Sends off the first of HOST's queue. */
 static void launch(struct rt_http_calls *h, struct rt_http_host *host)
 {
     struct rt_http_flight *f = host->first;
@@ -275,7 +276,7 @@ static void sweep(struct rt_http_calls *h, bool closing, bool cuts, int64_t now)
     }
 }
 
-/* What was asked since the last turn. False: it is closing, and all is answered. */
+/* Takes what was asked since the last turn. False: it is closing, and everything is answered. */
 static bool attend(struct rt_http_calls *h)
 {
     struct rt_http_flight inbox;
@@ -310,7 +311,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *kn
         (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, fd, NULL);
         return 0;
     }
-    /* If that fails, no event comes, and the deadline does. */
+    /* If this fails, no event comes, but the deadline does. */
     (void)epoll_ctl(h->epoll, known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e);
     if (known == NULL)
         (void)rt_curl.multi_assign(h->multi, fd, h);
@@ -326,10 +327,12 @@ static int on_timer(CURLM *multi, long ms, void *arg)
     return 0;
 }
 
-static void hear(struct rt_http_calls *h)
+/* Whether any call was over: others may leave in its place. */
+static bool hear(struct rt_http_calls *h)
 {
     CURLMsg *m;
     int left;
+    bool any = false;
 
     while ((m = rt_curl.multi_info_read(h->multi, &left)) != NULL) {
         struct rt_http_flight *f = NULL;
@@ -340,12 +343,19 @@ static void hear(struct rt_http_calls *h)
         assert(f != NULL && f->easy == m->easy_handle);
         rt_http_talk_judge(f, code);
         finish(h, f);
+        any = true;
     }
+    return any;
+}
+
+static int64_t next_at(const struct rt_http_calls *h)
+{
+    return h->curl_at < h->nearest ? h->curl_at : h->nearest;
 }
 
 static int wait_ms(const struct rt_http_calls *h)
 {
-    int64_t at = h->curl_at < h->nearest ? h->curl_at : h->nearest, now = rt_loop_clock();
+    int64_t at = next_at(h), now = rt_loop_clock();
 
     if (at == NEVER)
         return -1;
@@ -353,10 +363,11 @@ static int wait_ms(const struct rt_http_calls *h)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-static void turn(struct rt_http_calls *h)
+/* Serves sockets that are ready; returns whether any were. */
+static bool look(struct rt_http_calls *h, int ms)
 {
     struct epoll_event events[EVENTS_MAX];
-    int n = epoll_wait(h->epoll, events, EVENTS_MAX, wait_ms(h));
+    int n = epoll_wait(h->epoll, events, EVENTS_MAX, ms);
     int running;
     uint64_t rung;
 
@@ -371,12 +382,24 @@ static void turn(struct rt_http_calls *h)
         else
             (void)rt_curl.multi_socket_action(h->multi, fd, mask, &running);
     }
-    if (h->multi != NULL && h->curl_at <= rt_loop_clock()) {
+    return n > 0;
+}
+
+/* Whether libcurl wants to be called: after a launch it does, at once. */
+static bool is_due(const struct rt_http_calls *h)
+{
+    return h->multi != NULL && h->curl_at <= rt_loop_clock();
+}
+
+static bool serve(struct rt_http_calls *h)
+{
+    int running;
+
+    if (is_due(h)) {
         h->curl_at = NEVER;
         (void)rt_curl.multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }
-    if (h->multi != NULL)
-        hear(h);
+    return h->multi != NULL && hear(h);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------- */
@@ -412,10 +435,45 @@ static void *run(void *arg)
     struct rt_http_calls *h = arg;
 
     begin(h);
-    while (attend(h))
-        turn(h);
+    while (attend(h)) {
+        bool any = serve(h); /* what was launched leaves before anybody waits */
+        (void)look(h, any ? 0 : wait_ms(h));
+        (void)serve(h);
+    }
     end(h);
     return NULL;
+}
+
+int rt_http_calls_fd(const struct rt_http_calls *h)
+{
+    return h->epoll;
+}
+
+/* Hears what has come before deadlines are checked: an answer that came in time counts, however late our host is.
+ * Bounded: a service that never stops sending has a deadline, too. */
+static void catch_up(struct rt_http_calls *h)
+{
+    bool any = true;
+
+    for (int i = 0; any && i < TURNS_MAX; i++) {
+        any = look(h, 0);
+        any = serve(h) || any;
+    }
+}
+
+int64_t rt_http_calls_turn(struct rt_http_calls *h, bool ready)
+{
+    bool again = h->started;
+
+    if (h->nearest <= rt_loop_clock())
+        catch_up(h);
+    else if (ready)
+        (void)look(h, 0);
+    for (int i = 0; again && i < TURNS_MAX; i++) {
+        (void)attend(h);
+        again = serve(h) || is_due(h);
+    }
+    return again ? 0 : next_at(h);
 }
 
 /* Under the mutex. */
@@ -423,16 +481,21 @@ static int start(struct rt_http_calls *h)
 {
     sigset_t all, old;
 
-    if (h->has_thread)
+    if (h->started)
         return 0;
+    if (h->options.hosted) {
+        begin(h);
+        h->started = true;
+        return 0;
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all,
-                    &old); /* the program's signals are not for our thread, nor SIGPIPE for it */
-    h->has_thread = pthread_create(&h->thread, NULL, run, h) == 0;
+                    &old); /* our thread takes none of the program's signals, nor SIGPIPE */
+    h->started = pthread_create(&h->thread, NULL, run, h) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (h->has_thread)
+    if (h->started)
         pthread_setname_np(h->thread, "rota-http");
-    return h->has_thread ? 0 : ROTA_NOMEM;
+    return h->started ? 0 : ROTA_NOMEM;
 }
 
 /* ---- The contract ------------------------------------------------------------------------------ */
@@ -479,7 +542,7 @@ int rt_http_calls_ask(struct rt_http_calls *h, struct rt_service_call *c)
         return ROTA_NOMEM;
     f->call = c;
     pthread_mutex_lock(&h->mu);
-    bool rings = RT_RING_EMPTY(&h->inbox); /* else somebody has rung, and all are taken at once */
+    bool rings = RT_RING_EMPTY(&h->inbox); /* else somebody rang; all are taken at once */
     int rv = h->closing ? ROTA_CANCELED : start(h);
     if (rv == 0) {
         c->next = (struct rt_service_call *)(void *)f; /* for cut; it is ours meanwhile */
@@ -493,7 +556,7 @@ int rt_http_calls_ask(struct rt_http_calls *h, struct rt_service_call *c)
     pthread_mutex_unlock(&h->mu);
     if (rv != 0)
         rt_free(f);
-    else if (rings) /* without the mutex: whoever wakes wants it first */
+    else if (rings && !h->options.hosted) /* without the mutex: whoever wakes wants it first */
         ring(h);
     return rv;
 }
@@ -516,10 +579,14 @@ void rt_http_calls_close(struct rt_http_calls *h)
     pthread_mutex_lock(&h->mu);
     h->closing = true;
     ring(h);
-    bool has_thread = h->has_thread;
+    bool started = h->started;
     pthread_mutex_unlock(&h->mu);
-    if (has_thread)
+    if (started && h->options.hosted) {
+        (void)attend(h);
+        end(h);
+    } else if (started) {
         pthread_join(h->thread, NULL);
+    }
     assert(RT_RING_EMPTY(&h->inbox));
     close(h->wake);
     close(h->epoll);

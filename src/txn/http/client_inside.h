@@ -6,7 +6,7 @@
  *                   deadline, cut, close
  *
  *   client.c        queues, the thread, deadlines
- *   client_talk.c   one call: its request, what comes, what that means */
+ *   client_talk.c   one call: its request, what comes back, what that means */
 #ifndef RT_HTTP_CLIENT_INSIDE_H
 #define RT_HTTP_CLIENT_INSIDE_H
 
@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-struct rt_http_host { /* a scheme, a host and a port that calls are under way to, or wait for */
+struct rt_http_host { /* a scheme, host and port that calls are under way to, or wait for */
     struct rt_http_host *next;
     struct rt_http_flight *first, **last; /* wait */
     uint32_t running;
@@ -28,7 +28,7 @@ struct rt_http_flight {
     struct rt_http_flight *next, *prev; /* the inbox, all that are under way */
     struct rt_http_flight *queued;      /* its host's queue */
     struct rt_service_call *call;
-    struct rt_http_host *host; /* NULL: it never got so far */
+    struct rt_http_host *host; /* NULL: it never got that far */
     struct rt_http_site *site;
     struct rt_http_payload payload;
     bool cut; /* under the mutex */
@@ -41,21 +41,21 @@ struct rt_http_flight {
     size_t seen;    /* bytes of the answer's body */
     size_t heads;   /* and of its heads */
     bool is_headed; /* its head is whole */
-    bool is_cut;    /* the body was longer than is read */
-    bool endless;   /* its head was */
+    bool is_cut;    /* the body was too long to read whole */
+    bool endless;   /* its heads were too long */
     bool starved;   /* no memory for the body */
     char error[CURL_ERROR_SIZE];
 };
 
-/* Its bytes read, its service found, its URL made. False: its call has the answer. */
+/* Reads its bytes, finds its service, makes its URL. False: its call has the answer. */
 bool rt_http_talk_prepare(struct rt_http_flight *f, const struct rt_http_calls_options *options);
-/* A fresh handle is made ready for F; false: its call has the answer. */
+/* Makes a fresh handle ready for F; false: its call has the answer. */
 bool rt_http_talk_begin(struct rt_http_flight *f, CURL *easy);
-/* A handle that was used for others before is like a fresh one. False: libcurl is too old, or has no memory. */
+/* Makes a handle that other calls have used like a fresh one. False: libcurl is too old, or has no memory. */
 bool rt_http_talk_set_up(CURL *easy, const struct rt_http_site *site);
 /* The transfer is over: what it means for the call. */
 void rt_http_talk_judge(struct rt_http_flight *f, CURLcode code);
-/* The call is LOST: WHAT, after where it went. */
+/* The call is LOST; its line says where it went, then WHAT. */
 __attribute__((format(printf, 2, 3))) void rt_http_talk_lost(struct rt_http_flight *f,
                                                              const char *what, ...);
 /* Whether anything was said to the service, for messages. */

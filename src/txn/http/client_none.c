@@ -32,6 +32,19 @@ void rt_http_calls_cut(struct rt_http_calls *h, struct rt_service_call *c)
     (void)c;
 }
 
+int rt_http_calls_fd(const struct rt_http_calls *h)
+{
+    (void)h;
+    return -1;
+}
+
+int64_t rt_http_calls_turn(struct rt_http_calls *h, bool ready)
+{
+    (void)h;
+    (void)ready;
+    return INT64_MAX;
+}
+
 void rt_http_calls_close(struct rt_http_calls *h)
 {
     (void)h;

@@ -19,13 +19,13 @@
 
 #define HEADS_MAX 65536 /* bytes of all heads of an answer */
 #define SAID_MAX 120    /* of a refusal's body, for people */
-/* Bytes read at once: libcurl allocates them for each call, and most answers are short. (16 KB of its own accord) */
+/* Bytes read at once: libcurl allocates them for each call, and most answers are short. (Its default is 16 KB.) */
 #define READ_SIZE 1024L
-#define CA_CACHE_S 300L /* a new file of authorities counts after that */
+#define CA_CACHE_S 300L /* a new CA file takes effect after this */
 
 /* ---- Words ------------------------------------------------------------------------- */
 
-/* Where it goes, without what may be a secret: `stock` or https://stock.example. */
+/* Where the call goes, without anything that may be secret: `stock` or https://stock.example. */
 static void whom(const struct rt_http_flight *f, char *out, size_t size)
 {
     struct rt_http_address a;
@@ -37,7 +37,7 @@ static void whom(const struct rt_http_flight *f, char *out, size_t size)
         snprintf(out, size, "%.60s", f->call->resource != NULL ? f->call->resource : "a service");
 }
 
-/* Without breaks, and without blanks at its end. */
+/* Replaces control characters by blanks, and trims the end. */
 static void one_line(char *text)
 {
     char *from = text;
@@ -114,7 +114,7 @@ static size_t on_head(char *bytes, size_t one, size_t n, void *arg)
     struct rt_http_flight *f = arg;
 
     if (one * n > 5 && memcmp(bytes, "HTTP/", 5) == 0)
-        f->is_headed = false; /* another may follow one that says 1xx */
+        f->is_headed = false; /* another head may follow a 1xx */
     else if (one * n > 0 && (bytes[0] == '\r' || bytes[0] == '\n'))
         f->is_headed = true;
     f->heads += one * n;
@@ -122,7 +122,7 @@ static size_t on_head(char *bytes, size_t one, size_t n, void *arg)
     return f->endless ? 0 : one * n;
 }
 
-/* A try's is kept for who asked, of others as much as people are shown. */
+/* A try's body is kept for whoever asked; of others, only as much as people are shown. */
 static size_t on_body(char *bytes, size_t one, size_t n, void *arg)
 {
     struct rt_http_flight *f = arg;
@@ -169,7 +169,7 @@ static bool set_tls(CURL *easy, const struct rt_http_site *site)
 bool rt_http_talk_set_up(CURL *easy, const struct rt_http_site *site)
 {
     rt_curl.easy_reset(easy);
-    /* Without these the rest is well, only slower to end while a name is looked up, or to see a new authority. */
+    /* The rest works without these; it is only slower to end during a name lookup, or to see a new authority. */
     (void)rt_curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     (void)rt_curl.easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, CA_CACHE_S);
     (void)rt_curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_SIZE);
@@ -199,12 +199,12 @@ __attribute__((format(printf, 2, 3))) static bool add(struct rt_http_flight *f, 
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     struct curl_slist *list = rt_curl.slist_append(f->headers, line);
-    explicit_bzero(line, strlen(line)); /* not all of its room: this is done for each line */
+    explicit_bzero(line, strlen(line)); /* not the whole buffer: this runs for each line */
     f->headers = list != NULL ? list : f->headers;
     return list != NULL;
 }
 
-/* The lines of the call's own, however long. */
+/* The call's own header lines, however long. */
 static bool add_more(struct rt_http_flight *f)
 {
     char *lines = f->call->headers != NULL ? rt_strdup(f->call->headers) : NULL, *at = lines;
@@ -292,7 +292,7 @@ static const char *way_out(CURLcode code)
 {
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
-        return " (an authority of its own is named by ?ca= of its resource)";
+        return " (name an authority of its own by ?ca= of its resource)";
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
         return " (see ?ca=, ?cert= and ?key= of its resource)";
@@ -322,7 +322,7 @@ static void judge_failure(struct rt_http_flight *f, CURLcode code)
         rt_http_talk_lost(f, "%.90s%s", why, way_out(code));
 }
 
-/* 409, with what the service says to it. */
+/* 409, with what the service says about it. */
 static void judge_refusal(struct rt_http_flight *f)
 {
     struct rt_service_call *c = f->call;
@@ -351,8 +351,8 @@ static void judge_status(struct rt_http_flight *f, int status)
             : status >= 300 && status <= 399
                 ? "answered %d, a redirect, which is not followed: correct its URL"
             : status == 401 || status == 403
-                ? "answered %d: it does not let us in (?token_file= and ?cert= of its resource)"
-            : status == 404 ? "answered %d: it knows no such address: correct its URL"
+                ? "answered %d: it denies us access (see ?token_file= and ?cert= of its resource)"
+            : status == 404 ? "answered %d: no such address there: correct its URL"
                             : "answered %d",
             status);
         c->reply = status == 425 ? RT_REPLY_HELD : RT_REPLY_LOST;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds libcurl: OpenSSL's flavour, else that of GnuTLS. */
+/* Finds libcurl: the OpenSSL flavour, else the GnuTLS one. */
 #include "txn/http/libcurl.h"
 
 #include "base/library.h"
@@ -20,7 +20,7 @@ static bool find_all(void *handle)
     return all;
 }
 
-/* curl_global_init counts, so that a program that uses libcurl itself is not disturbed; nothing takes ours back. */
+/* curl_global_init counts its calls, so a program that uses libcurl itself is not disturbed; ours is never undone. */
 static bool load(void *arg)
 {
     (void)arg;

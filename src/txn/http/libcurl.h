@@ -3,7 +3,7 @@
 #ifndef RT_LIBCURL_H
 #define RT_LIBCURL_H
 
-#define CURL_DISABLE_TYPECHECK /* it is for the names of the functions, which are not called by them */
+#define CURL_DISABLE_TYPECHECK /* it checks calls by name, and ours go through pointers */
 #include <curl/curl.h>
 #include <stddef.h>
 

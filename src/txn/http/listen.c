@@ -86,7 +86,7 @@ int rt_http_listen_open(const struct rt_http_listen *at, int *fd, uint16_t *port
     if (s >= 0)
         setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (s < 0 || bind(s, (const struct sockaddr *)&at->at, at->size) != 0 || listen(s, 1024) != 0) {
-        snprintf(errmsg, size, "nobody can listen at %s: %s", at->text, strerror(errno));
+        snprintf(errmsg, size, "cannot listen at %s: %s", at->text, strerror(errno));
         if (s >= 0)
             close(s);
         return ROTA_UNREACHABLE;

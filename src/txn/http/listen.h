@@ -17,7 +17,7 @@ struct rt_http_listen {
 
 /* 0, or ROTA_INVALID and one line. No name is looked up. */
 int rt_http_listen_read(struct rt_http_listen *out, const char *text, char *errmsg, size_t size);
-/* *FD listens, above 2; *PORT is the one it has. ROTA_UNREACHABLE and one line: it cannot. */
+/* *FD, above 2, listens on *PORT. ROTA_UNREACHABLE and one line: it cannot. */
 int rt_http_listen_open(const struct rt_http_listen *at, int *fd, uint16_t *port, char *errmsg,
                         size_t size);
 

@@ -55,7 +55,7 @@ int rt_http_payload_check(const struct rt_http_payload *p, size_t *bytes, char *
     if (p->size > RT_HTTP_PAYLOAD_MAX || n + p->size > RT_HTTP_PAYLOAD_MAX) {
         snprintf(
             errmsg, size,
-            "the body of a service's calls and their URLs have %zu bytes, and at most %d are kept: "
+            "the body of a service's calls and their URLs have %zu bytes, but at most %d are kept: "
             "send a key, and leave the rest where the service finds it",
             n + p->size, RT_HTTP_PAYLOAD_MAX);
         return ROTA_INVALID;
@@ -96,7 +96,7 @@ static size_t get(const uint8_t *at, int bytes)
     return value;
 }
 
-/* *AT is a text of SIZE bytes with its end, and moves behind it; NULL: it is none. */
+/* The text of SIZE bytes at *AT, which moves past the text's 0; NULL: there is no such text. */
 static const char *get_text(const uint8_t **at, const uint8_t *end, size_t size)
 {
     const uint8_t *text = *at;

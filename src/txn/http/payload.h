@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal keeps of a branch that is an HTTP service: where it is asked, and what it is sent.
+/* What the journal keeps of a branch that is an HTTP service: where to call it, and what to send.
  *
  *   u8 version (1) | u16 bytes of try | u16 confirm | u16 cancel | u16 content type | u32 body     highest byte first
  *   the four texts, each with a 0 behind it (not counted) | the body
@@ -13,14 +13,14 @@
 #include <stdbool.h>
 
 #define RT_HTTP_TYPE_MAX 127 /* bytes of a content type */
-/* Half of an op of the journal (RT_JOURNAL_BYTES_MAX), as of every service. */
+/* Half of a journal op (RT_JOURNAL_BYTES_MAX), as for every service. */
 #define RT_HTTP_PAYLOAD_MAX 32768
 
 struct rt_http_payload {
-    /* By enum rt_service_op - 1; as address.h has them. "": nothing is asked, and the answer is YES or DONE at once. */
+    /* By enum rt_service_op - 1; as in address.h. "": no call is made, and the answer is YES or DONE at once. */
     const char *urls[3];
-    const char *type; /* of the body; "": none is told */
-    const void *body; /* the same of all three */
+    const char *type; /* of the body; "": none is sent */
+    const void *body; /* the same for all three */
     size_t size;
 };
 
@@ -28,9 +28,9 @@ struct rt_http_payload {
  * cannot have, all of it larger than RT_HTTP_PAYLOAD_MAX. */
 int rt_http_payload_check(const struct rt_http_payload *p, size_t *bytes, char *errmsg,
                           size_t size);
-/* Of one that was checked, into as many bytes as that said. */
+/* Writes one that was checked, into as many bytes as the check said. */
 void rt_http_payload_write(const struct rt_http_payload *p, void *out);
-/* False: these are not such bytes, or not good ones (then OUT is as before). OUT points into BYTES. */
+/* False: the bytes are no payload, or not a valid one (then OUT is as before). OUT points into BYTES. */
 bool rt_http_payload_read(const void *bytes, size_t size, struct rt_http_payload *out);
 
 #endif

@@ -111,7 +111,7 @@ static void request_free(struct request *r)
     rt_free(r);
 }
 
-/* One of its two is done with it. */
+/* One of its two holders is done with it. */
 static void request_let_go(struct request *r)
 {
     struct rt_http_server *s = r->server;
@@ -273,7 +273,7 @@ static enum MHD_Result respond_line(struct MHD_Connection *connection, int statu
 
 /* ---- Taking a request ---------------------------------------------------------------------- */
 
-/* As long for a wrong one as for a right one, wherever it differs. */
+/* Takes as long for a wrong token as for the right one, wherever they differ. */
 static bool same_token(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -335,7 +335,7 @@ static enum MHD_Result begin(struct rt_http_server *s, struct MHD_Connection *co
     const struct rt_http_route *route = route_of(s, method, path, &status);
     if (route == NULL)
         return respond_line(connection, status,
-                            status == 404 ? "no such address here" : "not by this method");
+                            status == 404 ? "no such address here" : "method not allowed");
     if (is_too_large(s, connection))
         return respond_line(connection, 413, "the body is too large");
     struct request *r = request_new(s, method, path);
@@ -357,7 +357,7 @@ static enum MHD_Result take_body(struct request *r, const char *bytes, size_t *s
     return MHD_YES;
 }
 
-/* All of it is there: to its handler. */
+/* All of it is there: hands it to its handler. */
 static enum MHD_Result hand(struct request *r, struct MHD_Connection *connection)
 {
     struct rt_http_server *s = r->server;
@@ -461,7 +461,7 @@ static bool start_threads(struct rt_http_server *s)
     return s->thread_count == s->options.threads;
 }
 
-/* What still waits for a thread is handled before. */
+/* Requests that still wait for a thread are handled first. */
 static void stop_threads(struct rt_http_server *s)
 {
     pthread_mutex_lock(&s->mu);
@@ -488,7 +488,7 @@ static int read_pem(const char *path, char **out, size_t *room, char *errmsg, si
         snprintf(errmsg, size, "%.150s cannot be read: %s", path, strerror(errno));
         return ROTA_INVALID;
     }
-    setbuf(file, NULL); /* nothing of a key stays in libc's */
+    setbuf(file, NULL); /* no key is left in libc's buffer */
     char *text = rt_alloc(PEM_MAX);
     size_t n = text != NULL ? fread(text, 1, PEM_MAX - 1, file) : 0;
     fclose(file);
@@ -498,7 +498,7 @@ static int read_pem(const char *path, char **out, size_t *room, char *errmsg, si
     *room = PEM_MAX;
     if (n > 0 && strstr(text, "-----BEGIN ") != NULL)
         return 0;
-    snprintf(errmsg, size, "%.150s is no PEM file", path);
+    snprintf(errmsg, size, "%.150s is not a PEM file", path);
     return ROTA_INVALID;
 }
 
@@ -537,7 +537,7 @@ static int start_daemon(struct rt_http_server *s, char *errmsg, size_t size)
         return 0;
     return fault(errmsg, size, s->cert != NULL ? ROTA_INVALID : ROTA_NOMEM,
                  s->cert != NULL
-                     ? "the certificate and the key are not taken: do they belong together?"
+                     ? "the certificate and the key are not accepted: do they belong together?"
                      : "the server could not be started: out of memory, or of descriptors");
 }
 
@@ -550,7 +550,7 @@ static int set_up(struct rt_http_server *s, char *errmsg, size_t size)
     if (rv == 0 && !at.is_local && !o->insecure && (o->token_file == NULL || o->cert_file == NULL))
         rv = fault(
             errmsg, size, ROTA_INVALID,
-            "whoever listens beyond this machine needs a token and a certificate, or says that it is to be insecure");
+            "listening beyond this machine needs a token and a certificate, or the option to be insecure");
     if (rv == 0)
         rv = read_files(s, errmsg, size);
     if (rv == 0)
@@ -624,7 +624,7 @@ static void await_idle(struct rt_http_server *s, uint32_t grace_ms)
     pthread_mutex_unlock(&s->mu);
 }
 
-/* Nobody hears what they are answered from now on. */
+/* From now on nobody hears their answers. */
 static void cut_all(struct rt_http_server *s)
 {
     pthread_mutex_lock(&s->mu);
@@ -643,10 +643,10 @@ void rt_http_server_stop(struct rt_http_server *s, uint32_t grace_ms)
     await_idle(s, grace_ms);
     cut_all(s);
     stop_threads(s);
-    cut_all(s); /* of requests that came on connections that were there */
+    cut_all(s); /* requests that came on connections already open */
     rt_mhd.stop_daemon(s->daemon);
     if (fd >= 0)
-        close(fd); /* until then its thread may look at it */
+        close(fd); /* until then its thread may use it */
     pthread_mutex_lock(&s->mu);
     bool last = --s->refs == 0;
     pthread_mutex_unlock(&s->mu);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small HTTP server, by libmicrohttpd: routes to handlers, for rota-txn's own doors, the demo and tests.
+/* A small HTTP server on libmicrohttpd: routes to handlers, for rota-txn's own endpoints, the demo and tests.
  *
  *   a connection ──▶ token, route, length of the body ──▶ the body ──▶ handler, on a pool ──▶ answer, on any thread
  *                    └ 401, 404, 405, 413 at once          └ 413        └ it hangs: others go on
  *
- * - Listens on this machine only (127.0.0.1), unless told. Beyond it a token and TLS are needed, or `insecure`.
+ * - Listens on this machine only (127.0.0.1), unless told otherwise. Anything wider takes a token and TLS, or
+ *   `insecure`.
  * - Requests that wait for their handler, or whose handler has not answered, cost no thread but the handler's own.
- * - The program gets no signal from it, and none of its own interrupt it. */
+ * - The program gets no signal from the server, and none of the program's interrupts the server. */
 #ifndef RT_HTTP_SERVER_H
 #define RT_HTTP_SERVER_H
 
@@ -23,18 +24,18 @@ struct rt_http_request { /* the server's; until it is answered */
     size_t size;
 };
 
-/* The value of a header (in any case), of a parameter of the query; NULL: there is none. */
+/* The value of a header (its name in any case), or of a query parameter; NULL: there is none. */
 const char *rt_http_request_header(const struct rt_http_request *r, const char *name);
 const char *rt_http_request_query(const struct rt_http_request *r, const char *name);
 
-/* Once for each request, from any thread; R is gone after that. BODY is copied; TYPE NULL: none. Legal also after the server
- * was stopped: then nobody hears it. Without memory for it the connection is closed. */
+/* Once for each request, from any thread; R is gone after that. BODY is copied; TYPE NULL: none. Also legal after the
+ * server was stopped: then nobody hears it. If there is no memory for the answer, the connection is closed. */
 void rt_http_request_answer(struct rt_http_request *r, int status, const char *type,
                             const void *body, size_t size);
 
 struct rt_http_route {
     const char *method;
-    const char *path; /* as it stands; with a * at its end: whatever begins so */
+    const char *path; /* exact; with a * at its end: every path that begins so */
     void (*handle)(struct rt_http_request *r, void *arg);
     void *arg;
     bool
@@ -60,8 +61,8 @@ int rt_http_server_start(struct rt_http_server **out, const struct rt_http_serve
                          char *errmsg, size_t size);
 uint16_t rt_http_server_port(const struct rt_http_server *s);
 
-/* No connection is taken any more; requests that are there are answered, for at most GRACE_MS; then whatever is left is cut.
- * Waits for handlers that run: none runs when it returns. Not from inside one. NULL is legal. */
+/* Takes no more connections; requests already there are answered, for at most GRACE_MS; then whatever is left is cut.
+ * Waits for running handlers: none runs when it returns. Not from inside one. NULL is legal. */
 void rt_http_server_stop(struct rt_http_server *s, uint32_t grace_ms);
 
 #endif

@@ -11,7 +11,7 @@ int rt_http_server_start(struct rt_http_server **out, const struct rt_http_serve
 {
     (void)out;
     (void)options;
-    snprintf(errmsg, size, "to serve HTTP was not built in: build with -Dhttp=enabled");
+    snprintf(errmsg, size, "serving HTTP was not built in: build with -Dhttp=enabled");
     return ROTA_UNSUPPORTED;
 }
 

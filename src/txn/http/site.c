@@ -55,7 +55,7 @@ static int check(const struct rt_url *url, const char *base, char *errmsg, size_
     if (url->password[0] != '\0' || url->user[0] != '\0')
         return fault(
             errmsg, size, ROTA_INVALID,
-            "the URL of a service has no user and no password: use ?token_file=, or ?cert=");
+            "the URL of a service must not have a user or a password: use ?token_file=, or ?cert=");
     if (rt_http_address_read(&a, base, errmsg, size) != 0)
         return ROTA_INVALID;
     if (!a.secure &&
@@ -67,11 +67,11 @@ static int check(const struct rt_url *url, const char *base, char *errmsg, size_
     if (!a.secure && !a.is_local && rt_url_param(url, "token_file", NULL) != NULL)
         return fault(
             errmsg, size, ROTA_INVALID,
-            "a token goes over https:// only, or to this machine: anybody on the way would read it");
+            "a token is sent over https:// only, or to this machine: anybody on the way could read it");
     return check_params(url, errmsg, size);
 }
 
-/* The strings of what was checked, into one block. */
+/* Copies the strings of a checked URL into one block. */
 static bool keep(struct rt_http_site *site, const struct rt_url *url)
 {
     const char **to[] = {&site->ca, &site->cert, &site->key, &site->token_file};
@@ -167,7 +167,7 @@ int rt_http_token_read(const char *path, char out[RT_HTTP_TOKEN_MAX + 1], char *
     else
         snprintf(
             errmsg, size,
-            "the first line of the token_file %.100s is no token: 1 to %d visible bytes without blanks",
+            "the first line of the token_file %.100s is not a token: use 1 to %d visible bytes without blanks",
             path, RT_HTTP_TOKEN_MAX);
     explicit_bzero(line, sizeof(line));
     return good ? 0 : ROTA_INVALID;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops checked, copied, kept in the ledger, and told. */
+/* Checking ops, copying them, keeping them in the ledger, and telling them. */
 #include "txn/journal/ask.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "engine/kit/words.h"
 #include "txn/journal/points.h"
 #include "txn/journal/record.h"
@@ -19,9 +20,10 @@ static int check_branch(struct rt_conn *conn, const struct rt_journal_branch *b)
     size_t name = b->resource != NULL ? strnlen(b->resource, RT_JOURNAL_NAME_MAX + 1) : 0;
     if (name == 0 || name > RT_JOURNAL_NAME_MAX)
         return rt_words_fail(conn, ROTA_INVALID, "branch %u: the name of its resource has %s",
-                             (unsigned)b->number, name == 0 ? "no byte" : "more than 255 bytes");
+                             (unsigned)b->number, name == 0 ? "no bytes" : "more than 255 bytes");
     if (b->size > RT_JOURNAL_BYTES_MAX || (b->size > 0 && b->payload == NULL))
-        return rt_words_fail(conn, ROTA_INVALID, "branch %u: its payload has %zu bytes, %d may be",
+        return rt_words_fail(conn, ROTA_INVALID,
+                             "branch %u: its payload has %zu bytes, the limit is %d",
                              (unsigned)b->number, b->size, RT_JOURNAL_BYTES_MAX);
     return 0;
 }
@@ -30,7 +32,7 @@ static int check_branches(struct rt_conn *conn, const struct rt_journal_branch *
                           size_t *bytes)
 {
     if (count > RT_JOURNAL_BRANCHES_MAX || (count > 0 && list == NULL))
-        return rt_words_fail(conn, ROTA_INVALID, "%zu branches at once: %d may be", count,
+        return rt_words_fail(conn, ROTA_INVALID, "%zu branches at once: the limit is %d", count,
                              RT_JOURNAL_BRANCHES_MAX);
     for (size_t i = 0; i < count; i++) {
         int rv = check_branch(conn, &list[i]);
@@ -48,7 +50,7 @@ static int check_time(struct rt_conn *conn, int64_t ms, const char *what)
 {
     if (ms >= 0 && ms <= RT_TXN_BIRTH_MAX)
         return 0;
-    return rt_words_fail(conn, ROTA_INVALID, "%s is no time in milliseconds: %lld", what,
+    return rt_words_fail(conn, ROTA_INVALID, "%s is not a time in milliseconds: %lld", what,
                          (long long)ms);
 }
 
@@ -56,8 +58,8 @@ static int check_count(struct rt_conn *conn, size_t count)
 {
     if (count >= 1 && count <= RT_JOURNAL_PAGE_MAX)
         return 0;
-    return rt_words_fail(conn, ROTA_INVALID, "a page has 1 to %d: not %zu", RT_JOURNAL_PAGE_MAX,
-                         count);
+    return rt_words_fail(conn, ROTA_INVALID, "a page has 1 to %d entries, not %zu",
+                         RT_JOURNAL_PAGE_MAX, count);
 }
 
 static int check_decide(struct rt_conn *conn, const struct rt_journal_op *op, size_t *bytes)
@@ -79,15 +81,19 @@ static int check_resource(struct rt_conn *conn, const struct rt_journal_op *op)
     const char *name = op->resource.name, *url = op->resource.url;
     size_t size = name != NULL ? strnlen(name, RT_JOURNAL_NAME_MAX + 1) : 0;
     if (size == 0 || size > RT_JOURNAL_NAME_MAX)
-        return rt_words_fail(conn, ROTA_INVALID, "the name of a resource has 1 to %d bytes",
+        return rt_words_fail(conn, ROTA_INVALID, "the name of a resource must have 1 to %d bytes",
                              RT_JOURNAL_NAME_MAX);
+    if (!rt_utf8_is(name))
+        return rt_words_fail(conn, ROTA_INVALID, "the name of a resource is not UTF-8");
     if (url == NULL || strnlen(url, RT_JOURNAL_URL_MAX + 1) > RT_JOURNAL_URL_MAX)
-        return rt_words_fail(conn, ROTA_INVALID, "the URL of a resource has up to %d bytes",
+        return rt_words_fail(conn, ROTA_INVALID, "the URL of a resource can have up to %d bytes",
                              RT_JOURNAL_URL_MAX);
+    if (!rt_utf8_is(url))
+        return rt_words_fail(conn, ROTA_INVALID, "the URL of a resource is not UTF-8");
     return 0;
 }
 
-/* BYTES: how many its branches take. */
+/* *BYTES: how many its branches take. */
 static int check(struct rt_conn *conn, const struct rt_journal_op *op, size_t *bytes)
 {
     int rv;
@@ -103,12 +109,15 @@ static int check(struct rt_conn *conn, const struct rt_journal_op *op, size_t *b
     case RT_JOURNAL_DONE:
         return check_count(conn, op->finish.ids != NULL ? op->finish.count : 0);
     case RT_JOURNAL_FORGET:
-        return check_time(conn, op->forget.before_ms, "the floor");
+        rv = check_time(conn, op->forget.before_ms, "the floor");
+        return rv != 0 ? rv : check_time(conn, op->forget.keep_ms, "what is kept");
     case RT_JOURNAL_SCAN:
         rv = check_count(conn, op->scan.limit);
         return rv != 0 ? rv : check_time(conn, op->scan.after_deadline_ms, "the cursor");
     case RT_JOURNAL_CLAIM:
-        return op->claim.who != 0 ? 0 : rt_words_fail(conn, ROTA_INVALID, "nobody cannot claim");
+        return op->claim.who != 0
+                   ? 0
+                   : rt_words_fail(conn, ROTA_INVALID, "a claim needs to say whose it is");
     case RT_JOURNAL_RESOURCE:
         return check_resource(conn, op);
     case RT_JOURNAL_OPS:
@@ -119,7 +128,7 @@ static int check(struct rt_conn *conn, const struct rt_journal_op *op, size_t *b
 
 /* ---- Copying ----------------------------------------------------------------------------------------- */
 
-/* SIZE bytes behind the struct, from *AT on. */
+/* Copies SIZE bytes to the room after the struct, at *AT. */
 static void *copy(uint8_t **at, const void *from, size_t size)
 {
     uint8_t *to = *at;
@@ -129,14 +138,11 @@ static void *copy(uint8_t **at, const void *from, size_t size)
     return to;
 }
 
-/* A text with an end, of at most MOST bytes; NULL becomes "". */
+/* A NUL-terminated text of at most MOST bytes; NULL becomes "". A database would refuse bytes that are not UTF-8. */
 static const char *copy_text(uint8_t **at, const char *text, size_t most)
 {
-    size_t size = text != NULL ? strnlen(text, most) : 0;
-    while (text != NULL && text[size] != '\0' && size > 0 && (text[size] & 0xc0) == 0x80)
-        size--; /* not in the middle of a character */
-    char *to = copy(at, text, size);
-    *(*at)++ = '\0';
+    char *to = rt_utf8_clean(text != NULL ? text : "", (char *)*at, most + 1);
+    *at += strlen(to) + 1;
     return to;
 }
 
@@ -193,6 +199,21 @@ static size_t room_for(const struct rt_journal_op *op, size_t bytes)
     }
 }
 
+/* ---- Forgetting -------------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void rt_journal_ask_clamp(struct rt_journal_ask *a, int64_t now_ms, int64_t newest_ms)
+{
+    int64_t now = now_ms - a->in.forget.keep_ms, newest = newest_ms - a->in.forget.keep_ms;
+
+    a->in.forget.before_ms = least(a->in.forget.before_ms, now > 0 ? now : 0);
+    a->in.forget.floor_ms = least(a->in.forget.before_ms, newest > 0 ? newest : 0);
+}
+
 /* ---- Submitting --------------------------------------------------------------------------------------- */
 
 bool rt_journal_ask_reads(const struct rt_journal_ask *a)
@@ -232,7 +253,7 @@ static int foreign(struct rt_journal_desk *d, const struct rt_txn_id *id)
         return 0;
     rt_txn_id_text(id, text);
     return rt_words_fail(&d->j->base, ROTA_INVALID,
-                         "%s is of another journal than this one, whose ids begin with %08x", text,
+                         "%s belongs to another journal: the ids of this one begin with %08x", text,
                          (unsigned)d->number);
 }
 
@@ -257,7 +278,7 @@ static void refuse(struct rt_journal_desk *d, struct rt_journal_op *op, int err)
     rt_timers_at(&d->j->base.loop->timers, &d->timer.timer, rt_loop_now(d->j->base.loop));
 }
 
-/* The reasons are found out again: errmsg is of the op that is told. */
+/* Finds the reason again, for errmsg must be that of the op being told. */
 static void tell_refused(struct rt_timer_call *call, int64_t now)
 {
     struct rt_journal_desk *d =
@@ -306,10 +327,12 @@ static void answer(struct rt_journal_op *op, const struct rt_journal_op *in)
         return;
     case RT_JOURNAL_REGISTER:
         op->reg.stands = in->reg.stands;
+        op->reg.floor_ms = in->reg.floor_ms;
         return;
     case RT_JOURNAL_DECIDE:
         op->decide.stands = in->decide.stands;
         op->decide.registered = in->decide.registered;
+        op->decide.floor_ms = in->decide.floor_ms;
         return;
     case RT_JOURNAL_FORGET:
         op->forget = in->forget;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which journals there are, and what opening one has in common. */
+/* The table of journals, and the common part of opening one. */
 #include "txn/journal/journal.h"
 
 #include "base/alloc.h"
@@ -54,7 +54,7 @@ const struct rt_journal_kind *rt_journal_find(const char *scheme)
     return NULL;
 }
 
-struct opened { /* lies before the journal's own struct: what it is given, and gives back */
+struct opened { /* lies before the journal's own struct: what it is given, and frees */
     struct rt_up up;
     struct rt_journal *j;
     _Alignas(max_align_t) char at[];

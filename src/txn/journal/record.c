@@ -65,7 +65,7 @@ static size_t count_all(const uint8_t *bytes, size_t size, bool *whole)
     return count;
 }
 
-/* What a list of COUNT was made for: it is doubled, so that many that come one by one cost no more than twice their room. */
+/* The capacity of a list of COUNT: it doubles, so that branches that come one by one cost at most twice their room. */
 static size_t room_of(size_t count)
 {
     size_t room = 1;
@@ -83,7 +83,7 @@ int rt_record_gather(struct rt_arena *arena, const uint8_t *bytes, size_t size, 
         return ROTA_PROTOCOL;
     if (more == 0)
         return 0;
-    struct rt_journal_branch *all; /* it is ours to write to */
+    struct rt_journal_branch *all; /* we may write to it */
     memcpy((void *)&all, (const void *)list, sizeof(all));
     if (room_of(*count) < *count + more) {
         all = rt_arena_get(arena, room_of(*count + more) * sizeof(*all));

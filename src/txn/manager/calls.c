@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions: begun, committed, aborted. */
+/* Transactions: begin, join, commit, abort. */
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
@@ -75,7 +75,7 @@ static int take_options(struct rota_txns *m, const struct rota_txn_options *opts
     if (out->timeout_ms == 0)
         out->timeout_ms = m->opts.timeout_ms;
     if (out->timeout_ms < RT_TIMEOUT_LEAST || out->timeout_ms > RT_TIMEOUT_MOST)
-        return rt_txns_fail(m, ROTA_INVALID, "a timeout of %u ms: 1 second to 24 hours",
+        return rt_txns_fail(m, ROTA_INVALID, "a timeout of %u ms: use 1 second to 24 hours",
                             out->timeout_ms);
     if (out->label != NULL && strlen(out->label) > RT_JOURNAL_LABEL_MAX)
         return rt_txns_fail(m, ROTA_INVALID, "the label is longer than %d bytes: shorten it",
@@ -165,7 +165,7 @@ int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opt
 const char *rota_txn_id(struct rota_txn *t)
 {
     if (rt_txns_forked(
-            t->m)) /* its mutex may be held for ever; nothing can be done with T but to read this */
+            t->m)) /* its mutex may be held forever; all that can be done with T is to read this */
         return t->text;
     pthread_mutex_lock(&t->m->mu);
     t->core.shared = true;
@@ -175,14 +175,14 @@ const char *rota_txn_id(struct rota_txn *t)
 
 /* ---- Join --------------------------------------------------------------------------- */
 
-#define SLACK_MS 1000 /* clocks of machines differ by less */
+#define SLACK_MS 1000 /* clocks differ by less than this */
 
 static void on_record(void *arg, const struct rt_journal_record *record)
 {
     *(int64_t *)arg = record->deadline_ms;
 }
 
-/* An id without its deadline: the journal may have it. */
+/* An id came without its deadline: the journal may have that. */
 static int find_deadline(struct rota_txns *m, const struct rt_txn_id *id, int64_t *deadline_ms)
 {
     struct rt_journal_op op = {.kind = RT_JOURNAL_READ};
@@ -194,8 +194,8 @@ static int find_deadline(struct rota_txns *m, const struct rt_txn_id *id, int64_
     if (rv == 0 && *deadline_ms == 0)
         rv = rt_txns_fail(
             m, ROTA_INVALID,
-            "the journal has no deadline of that transaction: give the id as rota_txn_id "
-            "gives it, with the deadline behind it");
+            "the journal has no deadline for that transaction: give the id as rota_txn_id "
+            "returns it, with the deadline at its end");
     return rv;
 }
 
@@ -243,7 +243,7 @@ int rota_txn_join(struct rota_txns *m, const char *id, struct rota_txn **out)
 
 enum ending { VOTE, COMMIT, ABORT };
 
-/* Its caller is answered a while after its deadline: until then it may be decided. */
+/* Its caller is answered a while after its deadline: it may still be decided until then. */
 static int64_t limit_of(const struct rota_txn *t, int64_t now)
 {
     int64_t from = t->core.deadline_at > now ? t->core.deadline_at : now;
@@ -265,7 +265,7 @@ static void hand_over(struct rota_txn *t, enum ending what, struct rt_caller *ca
         if (b->bond == NULL || !b->bond->part.failed)
             continue;
         t->core.branches[i].failed = true;
-        rt_drive_blame(t, b, "the application said that its part failed");
+        rt_drive_blame(t, b, "one of its statements or events failed, or the application said so");
     }
     if (what == VOTE)
         rt_txn_vote(&t->core, limit_of(t, now), now);
@@ -293,30 +293,51 @@ void rt_calls_take(struct rota_txns *m)
     }
 }
 
-/* T is the keeper's from now on. */
-static int hand(struct rota_txn *t, enum ending what, struct rt_caller *call)
+/* Closing has taken T: its application can no longer end it. With the mutex. */
+static bool is_left(const struct rota_txn *t)
+{
+    return t->m->left || t->abandoned;
+}
+
+static bool hand_kept(struct rota_txn *t, enum ending what, struct rt_caller *call)
 {
     struct rota_txns *m = t->m;
 
-    if (t->kept) {
-        pthread_mutex_lock(&m->mu);
+    pthread_mutex_lock(&m->mu);
+    bool left = is_left(t);
+    if (!left)
         hand_over(t, what, call);
-        pthread_mutex_unlock(&m->mu);
-        return 0;
-    }
+    pthread_mutex_unlock(&m->mu);
+    return !left;
+}
+
+/* The keeper has not seen it yet: no need for its mutex. */
+static bool hand_fresh(struct rota_txn *t, enum ending what, struct rt_caller *call)
+{
+    struct rota_txns *m = t->m;
+
     t->ending = (int)what;
     t->handed_by = call;
     t->next_handed = NULL;
     pthread_mutex_lock(&m->front);
-    bool left = m->left;
-    if (!left) {
+    bool closing = m->closing; /* what was handed before is not abandoned */
+    if (!closing) {
         *m->handed_tail = t;
         m->handed_tail = &t->next_handed;
         rt_txns_wake(
-            m); /* before it is let go: then M may be closed, and T and its caller's answer gone */
+            m); /* before unlocking: after that M may be closed, T and its caller's answer gone */
     }
     pthread_mutex_unlock(&m->front);
-    return left ? rt_txns_fail(m, ROTA_CLOSED, "the manager is being closed") : 0;
+    return !closing;
+}
+
+/* T is the keeper's from now on. Else CLOSED. */
+static int hand(struct rota_txn *t, enum ending what, struct rt_caller *call)
+{
+    uint64_t serial = t->m->serial; /* after an error M may be closed by another thread */
+    bool taken = t->kept ? hand_kept(t, what, call) : hand_fresh(t, what, call);
+
+    return taken ? 0 : rt_txns_fail_late(serial, ROTA_CLOSED, "the manager is being closed");
 }
 
 static int may_end(struct rota_txn *t, const char *call)
@@ -326,18 +347,18 @@ static int may_end(struct rota_txn *t, const char *call)
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
     if (!t->kept)
-        return 0; /* nobody else has anything to do with it */
+        return 0; /* nobody else deals with it */
     pthread_mutex_lock(&t->m->mu);
-    bool begins = t->begins != NULL || t->pending > 0, asked = t->call != NULL, left = t->m->left;
+    bool begins = t->begins != NULL || t->pending > 0, asked = t->call != NULL, left = is_left(t);
     pthread_mutex_unlock(&t->m->mu);
     if (left)
-        return rt_txns_fail(t->m, ROTA_CLOSED, "the manager is being closed");
+        return 0; /* told when it is handed over */
     if (asked)
-        return rt_txns_fail(t->m, ROTA_INVALID,
-                            "its vote is under way: %s comes when that was called back", call);
+        return rt_txns_fail(t->m, ROTA_INVALID, "its vote is under way: call %s after its callback",
+                            call);
     if (begins)
-        return rt_txns_fail(t->m, ROTA_INVALID,
-                            "a branch is beginning: %s comes when that was called back", call);
+        return rt_txns_fail(t->m, ROTA_INVALID, "a branch is beginning: call %s after its callback",
+                            call);
     return 0;
 }
 
@@ -384,13 +405,14 @@ static int may_vote(struct rota_txn *t)
     if (t == NULL || rt_txns_forked(t->m))
         return 0; /* told below */
     pthread_mutex_lock(&t->m->mu);
-    bool joined = t->core.joined, voted = t->life != RT_LIFE_HELD;
+    bool joined = t->core.joined, voted = t->life != RT_LIFE_HELD && !t->abandoned;
     pthread_mutex_unlock(&t->m->mu);
     if (!joined)
         return rt_txns_fail(t->m, ROTA_INVALID,
                             "rota_txn_vote is for a transaction that was joined: commit this one");
     if (voted)
-        return rt_txns_fail(t->m, ROTA_INVALID, "it has voted: end it with rota_txn_commit");
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "it has already voted: end it with rota_txn_commit");
     return 0;
 }
 

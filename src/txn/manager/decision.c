@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transaction asks of the journal, and how the core is told what stands there. */
+/* What a transaction asks the journal, and how the core is told what stands there. */
 #include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
@@ -37,8 +37,8 @@ static struct rt_journal_branch listed(const struct rota_txn *t, const struct ro
                                       .size = service ? 0 : b->bond->payload_size};
 }
 
-/* What stands in the way of a COMMIT for ever: its list is longer than the journal keeps. ABORT is asked for instead, as
- * anybody may, and its caller is told why. */
+/* A COMMIT whose list is longer than the journal keeps can never be written. ABORT is asked for instead, as anybody
+ * may, and its caller is told why. */
 static bool fits(struct rota_txn *t, size_t count)
 {
     size_t bytes = 0;
@@ -47,8 +47,8 @@ static bool fits(struct rota_txn *t, size_t count)
     if (bytes > RT_JOURNAL_BYTES_MAX)
         rt_drive_blame(
             t, NULL,
-            "the journal keeps 64 KB of the names of a transaction's branches, and these have more: fewer "
-            "branches, or shorter names");
+            "the journal keeps 64 KB of the names of a transaction's branches, and these have more: use "
+            "fewer branches, or shorter names");
     return bytes <= RT_JOURNAL_BYTES_MAX;
 }
 
@@ -65,7 +65,7 @@ static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
     t->op.decide.registered = todo->registered;
     for (uint32_t i = 0; commit && i < t->core.count; i++) {
         const struct rota_branch *b = t->branches[i];
-        if (t->core.branches[i].state != RT_BRANCH_PREPARED) /* as rt_txn_parts has it */
+        if (t->core.branches[i].state != RT_BRANCH_PREPARED) /* as in rt_txn_parts */
             continue;
         t->list[n++] = listed(t, b, i);
     }
@@ -99,7 +99,8 @@ static bool gated(enum rt_branch_mode mode)
     return mode == RT_XA_MYSQL || mode == RT_THREE_MYSQL;
 }
 
-/* Registered are those of three-phase commit that may commit of themselves: nobody lists them when they have. */
+/* Of three-phase commit, the registered branches are those that may commit on their own: nobody lists them once they
+ * have. */
 static bool loose(const struct rt_journal_branch *b)
 {
     bool three = b->mode == RT_THREE_MYSQL || b->mode == RT_THREE_POSTGRES;
@@ -115,8 +116,8 @@ static void take_payload(struct rota_branch *b, const struct rt_journal_branch *
         memcpy(bond->payload, from->payload, bond->payload_size);
 }
 
-/* Recovery found B at a participant: but a server lists what is prepared in all of its databases, and each of them may
- * be a resource. Whose it is, and where its marker is, the journal knows. */
+/* Recovery found B at a participant; but a server lists what is prepared in all of its databases, and each of them may
+ * be a resource. The journal knows which resource it belongs to, and where its marker is. */
 static void correct(struct rota_txn *t, const struct rt_journal_branch *from, uint32_t resource)
 {
     for (uint32_t i = 0; t->core.adopted && i < t->core.count; i++) {
@@ -136,8 +137,8 @@ static void correct(struct rota_txn *t, const struct rt_journal_branch *from, ui
     }
 }
 
-/* One branch of a record: what is there of it already stays, a new one gets its place behind the others, where
- * rt_txn_found will put it. */
+/* One branch of a record: a known one stays; a new one gets its place after the others, where rt_txn_found will put
+ * it. */
 static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from)
 {
     enum rt_branch_mode mode = (enum rt_branch_mode)(from->mode & ~RT_MODE_ORDERED);
@@ -176,7 +177,7 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
     t->parts[t->part_count - 1].loose = loose(from);
 }
 
-/* What the journal has beside the branches: payloads of services, and who vouches for them. */
+/* What else the journal has: payloads of services, and who vouches for them. */
 static void note_beside(struct rota_txn *t, const struct rt_journal_branch *from)
 {
     for (uint32_t i = 0; rt_tcc_is(from->mode) && i < t->core.count + t->fresh; i++) {
@@ -243,7 +244,7 @@ static void ask_done(struct rota_txn *t, uint32_t seq)
     submit(t, seq);
 }
 
-#define REGISTER_BYTES 60000 /* of one REGISTER: the others take the next */
+#define REGISTER_BYTES 60000 /* of one REGISTER: the others wait for the next */
 
 static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
 {
@@ -278,7 +279,7 @@ static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
     submit(t, todo->seq);
 }
 
-/* The numbers of our services, four bytes each: one more that is registered. */
+/* The numbers of our services, four bytes each, registered as one more branch. */
 static void ask_vouch(struct rota_txn *t, uint32_t seq)
 {
     uint32_t n = 0;
@@ -331,8 +332,24 @@ static void drop_fresh(struct rota_txn *t)
     t->fresh = 0;
 }
 
+/* It is below the floor, which is at FLOOR_MS; 0: that is not known. */
+static void blame_floor(struct rota_txn *t, int64_t floor_ms)
+{
+    if (floor_ms > rt_txns_wall_ms())
+        rt_drive_blame(
+            t, NULL,
+            "the journal's floor is ahead of this clock: this clock is behind, or a machine whose clock was "
+            "ahead has forgotten what is yet to come; rota txn doctor says what to do");
+    else
+        rt_drive_blame(
+            t, NULL,
+            "it is older than what the journal keeps: keep_ms (gc --keep) of all who use this "
+            "journal must be twice the longest timeout");
+}
+
 /* What STANDS says, as the core understands it. */
-static void fill_stand(struct rota_txn *t, struct rt_txn_answer *a, enum rt_journal_stand stands)
+static void fill_stand(struct rota_txn *t, struct rt_txn_answer *a, enum rt_journal_stand stands,
+                       int64_t floor_ms)
 {
     switch (stands) {
     case RT_JOURNAL_COMMIT:
@@ -347,7 +364,7 @@ static void fill_stand(struct rota_txn *t, struct rt_txn_answer *a, enum rt_jour
         a->reply = RT_REPLY_OPEN;
     }
     if (stands == RT_JOURNAL_EXPIRED)
-        rt_drive_blame(t, NULL, "it is older than what the journal keeps");
+        blame_floor(t, floor_ms);
 }
 
 static void decide_done(struct rota_txn *t, uint32_t seq)
@@ -356,16 +373,16 @@ static void decide_done(struct rota_txn *t, uint32_t seq)
     enum rt_journal_stand stands = t->op.decide.stands;
 
     if (stands == RT_JOURNAL_COMMIT && wanted_abort && (t->core.adopted || t->core.joined)) {
-        ask_read(t, seq); /* somebody else's: which branches has it? */
+        ask_read(t, seq); /* somebody else's: which branches does it list? */
         return;
     }
-    /* Tries are found nowhere else: whom is to be cancelled? */
+    /* Tries are found nowhere else: whom do we cancel? */
     if (stands == RT_JOURNAL_ABORT && !t->core.joined && (t->core.adopted || t->core.shared)) {
         ask_read(t, seq);
         return;
     }
     struct rt_txn_answer a = {.seq = seq};
-    fill_stand(t, &a, stands);
+    fill_stand(t, &a, stands, t->op.decide.floor_ms);
     if (a.reply == RT_REPLY_STANDS && a.decision == RT_DECISION_ABORT && !wanted_abort)
         rt_drive_blame(
             t, NULL,
@@ -382,7 +399,7 @@ static void read_done(struct rota_txn *t, uint32_t seq)
         rt_txn_answered(&t->core, NULL, &a, now_of(t)); /* LOST: asked again */
         return;
     }
-    fill_stand(t, &a, t->found.stands);
+    fill_stand(t, &a, t->found.stands, 0);
     bool takes = a.reply == RT_REPLY_OPEN
                      ? t->core.state == RT_TXN_LOOKING
                      : t->core.state == RT_TXN_DECIDING || t->core.state == RT_TXN_WAITING;
@@ -397,12 +414,29 @@ static void read_done(struct rota_txn *t, uint32_t seq)
     drop_fresh(t);
 }
 
-/* The journal will never have these branches (etcd: 512 KB of them). Nothing has left for them; the transaction ends as if
- * its time were over, and whoever waits is told why. */
+/* The journal will never have these branches (etcd: 512 KB of them). Nothing was sent for them; the transaction ends as
+ * if its time were over, and whoever waits is told why. */
 static void never_registered(struct rota_txn *t)
 {
     rt_drive_blame(t, NULL, t->m->journal->base.errmsg);
     t->core.deadline_at = now_of(t);
+}
+
+/* A right, a version or a server that cannot be trusted: it is asked again, but that mends nothing. Logged at once, and
+ * said to whoever waits. */
+static void note_refusal(struct rota_txn *t, int err)
+{
+    const char *line = t->m->journal->base.errmsg;
+    char id[RT_TXN_ID_TEXT];
+
+    if (err != ROTA_AUTH && err != ROTA_UNSUPPORTED && err != ROTA_PROTOCOL && err != ROTA_INVALID)
+        return;
+    if (t->refusal == NULL) {
+        rt_txn_id_text(&t->core.id, id);
+        rt_txns_log(t->m, ROTA_LOG_WARN, "transaction %s: the journal refuses it: %s", id, line);
+    }
+    rt_entry_say(&t->refusal, "the journal refuses it: %.160s; ask rota_txn_outcome how it ended",
+                 line);
 }
 
 void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
@@ -416,6 +450,7 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
         never_registered(t);
     if (op->err != 0) {
         struct rt_txn_answer lost = {.seq = seq, .reply = RT_REPLY_LOST};
+        note_refusal(t, op->err);
         drop_fresh(t);
         rt_txn_answered(&t->core, NULL, &lost, now_of(t));
     } else if (t->op.kind == RT_JOURNAL_DECIDE) {
@@ -424,7 +459,7 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
         read_done(t, seq);
     } else if (t->op.kind == RT_JOURNAL_REGISTER) {
         struct rt_txn_answer stands = {.seq = seq};
-        fill_stand(t, &stands, t->op.reg.stands);
+        fill_stand(t, &stands, t->op.reg.stands, t->op.reg.floor_ms);
         rt_txn_answered(&t->core, NULL, &stands, now_of(t));
     } else {
         struct rt_txn_answer done = {.seq = seq, .reply = RT_REPLY_DONE};

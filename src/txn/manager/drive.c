@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One transaction: what its core wants asked is asked, what was answered is told to it, and whoever waits is told. */
+/* One transaction: asks what its core wants asked, tells it the answers, and tells whoever waits. */
 #include "txn/manager/tcc.h"
 
 #include "base/bug.h"
@@ -27,7 +27,7 @@ int64_t rt_drive_soon(const struct rota_txn *t)
 
 /* ---- What a person reads ------------------------------------------------------ */
 
-/* The first reason counts: what follows from it says less. */
+/* The first reason counts: its consequences say less. */
 void rt_drive_blame(struct rota_txn *t, const struct rota_branch *b, const char *line)
 {
     if (t->line != NULL)
@@ -44,17 +44,17 @@ static const char *stuck_line(const struct rt_branch *core)
     case RT_STUCK_NO_RESOURCE:
         return "this machine has no URL for it: add NAME = URL to ~/.config/rota/txn or /etc/rota/txn";
     case RT_STUCK_LOST:
-        return "decided COMMIT, and the participant has neither the branch nor its marker: see rota txn show";
+        return "decided COMMIT, but the participant has neither the branch nor its marker: see rota txn show";
     case RT_STUCK_MIXED:
-        return "decided ABORT, and the participant has committed it: see rota txn show";
+        return "decided ABORT, but the participant has committed it: see rota txn show";
     case RT_STUCK_CONFIRM_REFUSED:
-        return "decided COMMIT, and the service refuses to confirm: mend it there, or do it by hand and rota txn resolve --done";
+        return "decided COMMIT, but the service refuses to confirm: fix it there, or do it by hand and rota txn resolve --done";
     case RT_STUCK_CANCEL_REFUSED:
-        return "decided ABORT, and the service refuses to cancel: mend it there, or do it by hand and rota txn resolve --done";
+        return "decided ABORT, but the service refuses to cancel: fix it there, or do it by hand and rota txn resolve --done";
     case RT_STUCK_REFUSED:
-        return "the participant refuses the order: see rota txn show";
+        return "the participant refuses to finish it: see rota txn show";
     default:
-        return "it is asked again and again, and does not answer";
+        return "it has been asked many times and does not answer";
     }
 }
 
@@ -78,21 +78,21 @@ void rt_drive_answer(struct rota_branch *b, uint32_t seq, enum rt_reply reply)
 
 /* ---- A connection of our own ------------------------------------------------------ */
 
-/* A right, a setting or a URL is wrong: asking again, as is done, mends nothing. */
+/* A right, a setting or a URL is wrong: we ask again, but that mends nothing. */
 static bool needs_person(const struct rt_errand *e)
 {
     return e->op.reply == RT_REPLY_REFUSED &&
            (e->op.err == ROTA_AUTH || e->op.err == ROTA_UNSUPPORTED || e->op.err == ROTA_INVALID);
 }
 
-/* At once, and not with the tenth try: whoever looks why it is not finished finds it. */
+/* At once, not only with the tenth try: whoever looks why it is not finished finds this. */
 static void log_refusal(const struct rota_branch *b, const char *line)
 {
     char id[RT_TXN_ID_TEXT];
 
     rt_txn_id_text(&b->txn->core.id, id);
     rt_txns_log(b->txn->m, ROTA_LOG_WARN, "transaction %s, %s", id,
-                line); /* the resource begins the line */
+                line); /* the line begins with the resource */
 }
 
 void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
@@ -107,7 +107,7 @@ void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
     if (e->op.err != 0)
         rt_entry_say(&b->line, "%s", e->errmsg);
     if (rt_drive_core(b)->state == RT_BRANCH_PREPARING && e->op.reply == RT_REPLY_ABSENT)
-        rt_drive_blame(b->txn, b, "it was joined there, and is not prepared");
+        rt_drive_blame(b->txn, b, "it was joined there, but is not prepared");
     rt_drive_answer(b, seq, e->op.reply);
     rt_txns_due(b->txn);
 }
@@ -122,19 +122,19 @@ static void ask_errand(struct rota_branch *b, enum rt_party_what what, bool fenc
     if (b->resource == NULL) {
         rt_entry_say(
             &b->line,
-            "no URL is known here of the resource %.60s: add '%.60s = URL' to ~/.config/rota/txn",
+            "no URL is known here for resource %.60s: add '%.60s = URL' to ~/.config/rota/txn",
             b->name, b->name);
         if (rt_drive_core(b)->state == RT_BRANCH_PREPARING)
-            rt_drive_blame(t, NULL, b->line); /* who joined may be prepared there, or not */
+            rt_drive_blame(t, NULL, b->line); /* a joined process may be prepared there, or not */
         rt_drive_answer(b, seq, RT_REPLY_REFUSED);
         return;
     }
-    const struct rt_part before = e->part; /* what GATE saw, and of which connection */
+    const struct rt_part before = e->part; /* what GATE saw, and on which connection */
     e->part = b->bond->part;
     e->part.by = NULL;
     e->part.clear = before.clear;
     if (b->bond->part.connection ==
-        0) /* nobody has listed it: it was joined, or the journal names it */
+        0) /* nobody listed it: it was joined, or the journal names it */
         e->part.connection = before.connection;
     e->op = (struct rt_party_op){.what = what, .deadline = rt_drive_soon(t)};
     e->op.flags = fence ? RT_PARTY_FENCE : 0;
@@ -167,7 +167,7 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
         rt_tcc_ask(b, todo->op, todo->seq);
         return;
     }
-    /* It voted no, and was rolled back by that: there is nothing that could be asked for. */
+    /* It voted no, and that rolled it back: there is nothing left to ask about. */
     bool over = b->seat != NULL && b->bond->part.by == NULL && !b->bond->part.prepared;
     if (todo->op == RT_BRANCH_ROLLBACK && todo->own && over)
         rt_drive_answer(b, todo->seq, RT_REPLY_DONE);
@@ -181,7 +181,7 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
 
 /* ---- Whoever waits -------------------------------------------------------------------- */
 
-/* A lent connection that is not done with: its order is to come, or is under way. */
+/* A lent connection that is still needed: its order is to come, or is under way. */
 static bool lent_for(const struct rota_branch *b, const struct rt_branch *core)
 {
     if (b->seat == NULL)
@@ -211,16 +211,21 @@ static const char *line_of(const struct rota_txn *t)
 {
     if (t->core.told == RT_OUTCOME_COMMITTED)
         return "";
+    if (t->core.told == RT_OUTCOME_UNKNOWN && t->core.state == RT_TXN_ONE_PHASE)
+        return "its only database did not answer COMMIT in time, and it alone knows how it ended: "
+               "look there";
     if (t->core.told == RT_OUTCOME_UNKNOWN)
-        return "the journal did not answer in time: ask rota_txn_outcome how it ended";
+        return t->refusal != NULL
+                   ? t->refusal
+                   : "the journal did not answer in time: ask rota_txn_outcome how it ended";
     if (t->core.told == RT_OUTCOME_EXPIRED)
         return "it is older than what the journal keeps: nobody knows how it ended";
     if (t->core.told == RT_OUTCOME_LATE)
-        return "it was committed before this branch was registered: nothing of this branch stays";
+        return "it was committed before this branch was registered: nothing of this branch remains";
     return t->line != NULL ? t->line : "its deadline has passed";
 }
 
-/* The connections stay lent: on them it ends as is decided. */
+/* The connections stay lent: the decision is carried out on them. */
 static void answer_vote(struct rota_txn *t)
 {
     struct rt_caller *call = t->call;
@@ -242,7 +247,7 @@ static void answer_caller(struct rota_txn *t)
         return;
     }
     if (t->call == NULL && !t->abandoned)
-        return; /* it has voted, and its end is not asked for yet */
+        return; /* it has voted, and nobody has asked for its end yet */
     if (t->free_by == RT_NEVER)
         t->free_by = rt_drive_soon(t);
     for (uint32_t i = 0; i < t->core.count; i++)
@@ -277,7 +282,7 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Ops on lent connections whose time is over; and when the next one's is. */
+/* Ends ops on lent connections whose time is over; returns when the next one's is. */
 static int64_t look_at_clocks(struct rota_txn *t)
 {
     int64_t next = t->free_by;
@@ -304,7 +309,8 @@ static void go_on(struct rota_txn *t)
             rt_decision_ask(t, &todo);
 }
 
-/* Branches that are to begin on the keeper's thread: attached; of a joined transaction registered; begun. */
+/* Branches that are to begin on the keeper's thread: they are attached; if the transaction is joined, registered;
+ * begun. */
 static void begin_some(struct rota_txn *t)
 {
     for (struct rota_branch *b = t->begins, *after; b != NULL; b = after) {
@@ -314,8 +320,8 @@ static void begin_some(struct rota_txn *t)
     }
 }
 
-/* Of one that its application holds: other connections than those that begin are not touched, and time does nothing
- * but to a branch that is to be registered. */
+/* For one that its application holds: only connections that begin are touched, and time affects only a branch that is
+ * to be registered. */
 static void go_on_held(struct rota_txn *t)
 {
     struct rt_txn_todo todo;
@@ -342,7 +348,7 @@ void rt_drive_go(struct rota_txn *t)
     begin_some(t); /* only if it was abandoned meanwhile */
     rt_tcc_go(t);
     (void)look_at_clocks(t);
-    if (t->begins == NULL) /* else its connection is busy: that ends, or its time does */
+    if (t->begins == NULL) /* else its connection is busy until that ends or times out */
         go_on(t);
     int64_t next = look_at_clocks(t);
     if ((rt_txn_news(&t->core) & (RT_TXN_ATTENTION | RT_TXN_STUCK)) != 0)
@@ -351,7 +357,10 @@ void rt_drive_go(struct rota_txn *t)
     if (may_go(t)) {
         if (t->core.adopted)
             rt_point("recover-settled");
-        rt_entry_free(t);
+        if (t->abandoned)
+            rt_entry_lay_aside(t);
+        else
+            rt_entry_free(t);
         return;
     }
     next = sooner(next, t->free_by);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW 2 /* branches, for which there is room from the start */
+#define FEW 2 /* branches with room from the start */
 #define PLACES_MOST 256
 
 static void on_timer(struct rt_timer_call *call, int64_t now)
@@ -20,7 +20,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     rt_txns_due(t);
 }
 
-/* Room for its timer: of what those left that ended, or new. WITH_MU: the caller has the mutex. */
+/* Room for its timer: a place that an ended one left, or a new one. WITH_MU: the caller holds the mutex. */
 static int take_place(struct rota_txns *m, bool with_mu)
 {
     pthread_mutex_lock(&m->front);
@@ -64,6 +64,7 @@ static void free_memory(struct rota_txn *t)
     rt_free(t->vouched);
     rt_free(t->label);
     unsay(t->line);
+    unsay(t->refusal);
     rt_free(t);
 }
 
@@ -123,7 +124,7 @@ void rt_entry_say(char **line, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (*line != NULL && strcmp(*line, text) == 0)
-        return; /* whoever is asked again says the same again */
+        return; /* asked again, it says the same again */
     unsay(*line);
     char *copy = rt_strdup(text);
     *line = copy != NULL ? copy : no_memory;
@@ -167,18 +168,45 @@ static void unname(struct rota_txn *t)
     *at = t->next_same;
 }
 
-void rt_entry_free(struct rota_txn *t)
+static void free_all(struct rota_txn *t)
 {
-    assert(!t->due && t->call == NULL && t->op_seq == 0);
     for (uint32_t i = 0; i < t->core.count; i++)
         rt_entry_free_branch(t->branches[i]);
+    free_memory(t);
+}
+
+/* Takes it out of all lists; its timer's place is free for others. */
+static void take_out(struct rota_txn *t)
+{
+    assert(!t->due && t->call == NULL && t->op_seq == 0);
     unname(t);
     if (t->next != NULL)
         t->next->prev = t->prev;
     *(t->prev != NULL ? &t->prev->next : &t->m->txns) = t->next;
     rt_timers_stop(&t->m->loop.timers, &t->timer.timer);
     leave_place(t->m);
-    free_memory(t);
+}
+
+void rt_entry_free(struct rota_txn *t)
+{
+    take_out(t);
+    free_all(t);
+}
+
+void rt_entry_lay_aside(struct rota_txn *t)
+{
+    take_out(t);
+    t->next = t->m->aside;
+    t->m->aside = t;
+}
+
+void rt_entry_fini(struct rota_txns *m)
+{
+    while (m->aside != NULL) {
+        struct rota_txn *t = m->aside;
+        m->aside = t->next;
+        free_all(t);
+    }
 }
 
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id)

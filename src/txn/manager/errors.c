@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the last failing call of each thread had to say, and the log. */
+/* The message of each thread's last failed call, and the log. */
 #include "txn/manager/inside.h"
 
 #include <stdarg.h>

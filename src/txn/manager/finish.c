@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DONE, of many at once: nobody waits for it, so it is held back until something else goes to the journal.
+/* DONE for many at once: nobody waits for it, so it is held back until something else goes to the journal.
  *
  *   filling ── a DECIDE leaves, it is full, LINGER_MS pass, somebody asks the journal, closing ──▶ asked ──▶ told
  *
- * What dies with the process is found by recovery as committed and not done, and is asked for again: as if the process
- * had died before its DONE. */
+ * If the process dies with some held back, recovery finds them committed and not done, and asks for DONE again: as if
+ * the process had died before its DONE. */
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINGER_MS 5 /* whoever looks at the journal later than that finds it done */
+#define LINGER_MS 5 /* whoever reads the journal later than that finds it done */
 
 struct rt_finish {
     struct rt_asker asker; /* first */
@@ -52,7 +52,7 @@ void rt_finish_send(struct rota_txns *m)
     rt_timers_stop(&m->loop.timers, &m->finish_timer.timer);
     f->next = m->finishing;
     m->finishing = f;
-    qsort(f->ids, f->count, sizeof(f->ids[0]), by_id); /* rows are locked in that order */
+    qsort(f->ids, f->count, sizeof(f->ids[0]), by_id); /* rows are locked in this order */
     f->op = (struct rt_journal_op){.kind = RT_JOURNAL_DONE, .user = &f->asker};
     f->op.finish.ids = f->ids;
     f->op.finish.count = f->count;

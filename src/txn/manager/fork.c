@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork(): the child's managers are dead from the start, and what they must not keep open is closed. */
+/* fork(): the child's managers are dead from the start, and whatever they must not keep open is closed. */
 #include "txn/manager/inside.h"
 
 #include <stdatomic.h>
 
 static _Atomic uint32_t generation =
-    1; /* bumped in each child: a manager made before says another number */
+    1; /* bumped in each child: an older manager has another number */
 static pthread_mutex_t managers_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct rota_txns *managers;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,7 +20,7 @@ static void let_go(void)
     pthread_mutex_unlock(&managers_mu);
 }
 
-/* Runs between fork and whatever the child does: only what is async-signal-safe. */
+/* Runs before anything else in the child: only async-signal-safe calls. */
 static void in_child(void)
 {
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manager from the inside: one mutex, one loop, one keeper thread that turns it.
  *
- * Whoever calls takes the mutex, changes a transaction, hands it to the keeper (rt_txns_due) and waits. Everything
- * that is asked of journals and participants is asked by the keeper: of the journal on its loop, of a connection of the
- * application's by watching its descriptor, of a resource that has to be reached by a connection of our own through its
- * worker (resource.h). The keeper polls and runs callbacks without the mutex.
+ * A caller takes the mutex, changes a transaction, hands it to the keeper (rt_txns_due) and waits. Only the keeper asks
+ * journals and participants: the journal on its loop, a connection of the application's by watching its descriptor, a
+ * resource that needs a connection of our own through its worker (resource.h). The keeper polls and runs callbacks
+ * without the mutex.
  *
  *   call ──▶ due ──▶ drive.c: rt_txn_todo ─┬─▶ journal ────────▶ done ─┐
  *                       ▲                  ├─▶ own connection ─▶ ready ─┼─▶ rt_txn_answered
@@ -13,10 +13,11 @@
  *
  * A connection of the application's is touched only between vote, commit or abort and the answer to it: it is lent.
  *
- * The keeper has the mutex while it drives. So whoever begins a transaction, adds a branch that begins at once, or ends
- * it, does without: what such a one needs has a lock of its own, `front`, held for a few instructions only. Until it is
- * handed over the transaction is its thread's alone; others may look at its branches with `front`. One that the keeper
- * has to do with before (`kept`: joined, with services, with branches that begin without waiting) goes by the mutex. */
+ * The keeper holds the mutex while it drives. So a thread that begins a transaction, adds a branch that begins at once,
+ * or ends the transaction does without it: what it needs has a lock of its own, `front`, held for a few instructions
+ * only. Until it is handed over, the transaction belongs to its thread alone; others may look at its branches with
+ * `front`. One that the keeper deals with earlier (`kept`: joined, with services, with branches that begin without
+ * waiting) uses the mutex. */
 #ifndef RT_INSIDE_H
 #define RT_INSIDE_H
 
@@ -33,7 +34,7 @@
 #define RT_TIMEOUT_LEAST 1000 /* ms */
 #define RT_TIMEOUT_MOST (24 * 3600 * 1000)
 #define RT_TXN_UNKNOWN_RESOURCE \
-    (UINT32_MAX - 1) /* no URL of it is known here; its own connection finishes it */
+    (UINT32_MAX - 1) /* its URL is not known here; its own connection finishes it */
 
 enum rt_branch_mode { /* of rt_journal_branch */
                       RT_XA_MYSQL = 1,
@@ -46,8 +47,8 @@ enum rt_branch_mode { /* of rt_journal_branch */
                       RT_VOUCHER = 8, /* no branch: numbers of services whose tries said yes */
 };
 
-/* Whoever asks the journal or a worker: where `user` of an op or an errand leads. Told on the keeper's thread, with the
- * mutex. */
+/* Whoever asks the journal or a worker: `user` of an op or an errand points to it. Told on the keeper's thread, with
+ * the mutex. */
 struct rt_asker {
     struct rota_txns *m;
     void (*told)(struct rt_asker *a, struct rt_journal_op *op);
@@ -63,10 +64,10 @@ struct rt_caller {
     char line[RT_TXN_LINE];
     struct rt_caller *next;
     sem_t sem;
-    bool mine; /* with a function: freed after that was called */
+    bool mine; /* with a function: freed after the call */
 };
 
-#define RT_IDS 4096  /* chains, by what is random of an id */
+#define RT_IDS 4096  /* chains, by the random part of an id */
 #define RT_SEATS 256 /* chains, by the address of the connection */
 
 struct rt_notice { /* for the user's attention function, which is called without the mutex */
@@ -79,13 +80,13 @@ struct rt_notice { /* for the user's attention function, which is called without
 struct rt_seat { /* a connection of the application's that is attached: seat.c */
     struct rt_seat *next;
     struct rt_party *party;
-    uint64_t cookie;              /* of its socket: another one is another connection */
+    uint64_t cookie;              /* of its socket: another means another connection */
     bool busy;                    /* a branch is on it */
     struct rota_branch *branch;   /* ... this, while it is lent: lent.c */
-    const struct rt_known *known; /* the resource that its last branch was of */
+    const struct rt_known *known; /* the resource of its last branch */
     int polled;                   /* the descriptor that the keeper's epoll knows; -1: none */
-    uint32_t armed;               /* what is waited for there; 0: nothing */
-    bool gone;                    /* not in the table any more: freed when it is no longer busy */
+    uint32_t armed;               /* the events awaited there; 0: none */
+    bool gone;                    /* out of the table: freed when it is no longer busy */
 };
 
 struct rt_bond { /* of a branch at a database */
@@ -95,10 +96,10 @@ struct rt_bond { /* of a branch at a database */
     uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
     size_t payload_size;
     char *last;        /* part.last, ours */
-    uint64_t *changed; /* where the caller wants to have part.changed; NULL: nowhere */
+    uint64_t *changed; /* where the caller wants part.changed; NULL: nowhere */
 };
 
-/* Many are open at a time, so it has room for what each has: what only some have is allocated for those. */
+/* Many are open at a time, so it only has what all of them need; what some need is allocated for those. */
 struct rota_branch {
     struct rt_asker asker; /* first */
     struct rota_txn *txn;
@@ -106,23 +107,23 @@ struct rota_branch {
     enum rt_branch_mode mode;
     struct rt_bond *bond;     /* NULL: a service */
     struct rt_seat *seat;     /* NULL: not ours, or given back */
-    bool added;               /* it is one of its transaction's */
-    struct rt_caller *begins; /* xa.c: whoever waits until it has begun, without waiting */
+    bool added;               /* its transaction has it */
+    struct rt_caller *begins; /* xa.c: the asynchronous caller that it answers once begun */
     int64_t begin_by;         /* it must be registered by then */
     struct rota_branch **out, *next_begin;
     uint32_t op_seq;     /* of the bond's op; 0: none is under way */
-    uint32_t errand_seq; /* the same of its errand */
+    uint32_t errand_seq; /* the same for its errand */
     struct rt_resource *resource;
-    uint32_t number; /* a service: as its rt_branch has it */
+    uint32_t number; /* a service: as in its rt_branch */
     void *bytes;     /* ... its payload */
     size_t bytes_size;
-    uint32_t ask_seq; /* ... is being called; 0: it is not */
+    uint32_t ask_seq; /* ... of the call under way; 0: none is */
     bool waits;       /* ... its branch is not known to be registered */
-    bool by_caller;   /* ... its try runs in the thread that asked for it */
-    char *answer; /* where the body of its try's answer goes, while somebody waits; NULL: nowhere */
+    bool by_caller;   /* ... its try runs in its caller's thread */
+    char *answer; /* where the body of its try's answer goes while a caller waits; NULL: nowhere */
     size_t answer_room;
     char *name; /* of the resource */
-    char *line; /* what its participant said last that was no success: rt_entry_say */
+    char *line; /* the last failure its participant reported: rt_entry_say */
 };
 
 enum rt_txn_life {
@@ -136,7 +137,7 @@ struct rota_txn {
     struct rota_txns *m;
     struct rota_txn *next, *prev; /* all of m */
     struct rota_txn *next_same;   /* of m->by_id */
-    bool named;                   /* it is there */
+    bool named;                   /* it is in by_id */
     struct rota_txn *next_born, *next_handed;
     bool kept;  /* the keeper knows of it while its application holds it */
     int ending; /* handed: how it is to end */
@@ -146,13 +147,13 @@ struct rota_txn {
     enum rt_txn_life life;
     struct rt_timer_call timer;
     uint32_t last_number;          /* of a branch of ours */
-    struct rota_branch *begins;    /* branches that begin without their caller's waiting */
+    struct rota_branch *begins;    /* branches that begin without a waiting caller */
     uint32_t pending;              /* tries that somebody waits for */
-    uint32_t voucher;              /* the number of ours; 0: none is drawn yet */
+    uint32_t voucher;              /* our voucher's number; 0: not drawn yet */
     struct rota_branch **branches; /* as core.branches */
     struct rt_caller *call;
     int64_t
-        free_by; /* told: what is not finished on lent connections by then is left to the keeper */
+        free_by; /* told: what lent connections have not finished by then is left to the keeper */
     struct rt_asker asker;
     struct rt_journal_op op;
     uint32_t op_seq; /* 0: none is under way */
@@ -164,15 +165,16 @@ struct rota_txn {
     } found;
     struct rt_txn_part *parts;
     uint32_t *vouched;          /* VOUCH: numbers, as the journal keeps them */
-    uint32_t part_count, fresh; /* fresh: branches behind core.count, which READ told of */
-    bool no_memory;             /* READ: for its parts */
-    bool aborts;                /* its caller wants that: ABORTED is success */
+    uint32_t part_count, fresh; /* fresh: branches after core.count, told by READ */
+    bool no_memory;             /* READ: none for its parts */
+    bool aborts;                /* its caller wants ABORT: ABORTED is success */
     bool votes;                 /* ... a vote: the connections stay lent after it */
-    bool abandoned;             /* by rota_txns_close: nobody wants anything */
+    bool abandoned;             /* by rota_txns_close: nobody wants it any more */
     uint32_t flags;             /* ROTA_TXN_* of its options */
     char *label;
     char text[RT_NAME_TICKET];
     char *line; /* why it will not be committed: rt_entry_say; NULL: nothing is known against it */
+    char *refusal; /* what the journal said that does not take it: rt_entry_say; NULL: nothing */
 };
 
 struct rt_http_calls;
@@ -185,11 +187,11 @@ struct rt_finish;
 struct rt_sweeper;
 
 struct rota_txns {
-    pthread_mutex_t mu;    /* guards all below but what never changes */
-    pthread_mutex_t front; /* taken alone, or with `mu` held, and nothing is taken with it */
-    struct rota_txn *born; /* begun, not in `txns` yet. With front, as the next four */
+    pthread_mutex_t mu;    /* guards all below that ever changes */
+    pthread_mutex_t front; /* taken alone or with `mu` held; no lock is taken under it */
+    struct rota_txn *born; /* begun, not in `txns` yet. With front, like the next four */
     struct rota_txn *handed, **handed_tail; /* to be committed or aborted */
-    uint32_t places;                        /* timers that are reserved for such as begin */
+    uint32_t places;                        /* timers reserved for those that begin */
     struct rt_loop loop;
     struct rt_journal_up up;
     struct rt_journal *journal;
@@ -203,20 +205,21 @@ struct rota_txns {
     bool running, stop;
     bool closing; /* with front, too */
     bool
-        left; /* the keeper has told all it had to tell: nothing is asked of it any more. With front, too */
+        left; /* the keeper has told all it had to tell, and takes no more requests. With front, too */
     struct rota_txn *txns, *due, **due_tail;
+    struct rota_txn *aside;               /* abandoned, and over */
     struct rota_txn *by_id[RT_IDS];       /* begun or adopted here */
     struct rt_journal_op *asks;           /* of rt_txns_ask, to be submitted */
-    struct rt_errand *back;               /* errands that were answered, not yet looked at */
-    struct rt_service_call *service_back; /* the same of services */
+    struct rt_errand *back;               /* answered errands, not yet looked at */
+    struct rt_service_call *service_back; /* the same for services */
     struct rt_served *served;
     struct rt_pool *pool;
     struct rt_http_calls *http;
-    uint32_t asked_calls; /* services are being called */
-    uint32_t trying;      /* callers that run a try */
-    pthread_cond_t tried; /* one less */
+    uint32_t asked_calls; /* calls of services under way */
+    uint32_t trying;      /* callers running a try */
+    pthread_cond_t tried; /* `trying` went down */
     struct rt_notice *notices;
-    struct rt_caller *answered;      /* with a function to be called */
+    struct rt_caller *answered;      /* to be told by the keeper, without the mutex */
     struct rt_caller *asking;        /* wait for the journal: rt_txns_ask */
     struct rt_seat *seats[RT_SEATS]; /* with front */
     uint32_t seat_count;             /* with front */
@@ -229,7 +232,7 @@ struct rota_txns {
     struct rt_sweeper *sweeper;
     struct rt_finish *finish, *finishing; /* DONE: being gathered, and asked */
     struct rt_timer_call finish_timer;
-    struct rt_timer_call timer; /* closing: when that is over */
+    struct rt_timer_call timer; /* closing: when its time is over */
     struct rt_caller *closer;   /* waits until nothing of ours is left */
     int64_t close_by;
     struct rota_txns *next; /* all of this process: fork.c */
@@ -237,10 +240,10 @@ struct rota_txns {
 
 /* ---- errors.c ---------------------------------------------------------------- */
 
-/* What the calling thread's call on M had to say; M NULL: rota_txns_open. Returns ERR. */
+/* Sets the message of the calling thread's call on M; M NULL: rota_txns_open. Returns ERR. */
 __attribute__((format(printf, 3, 4))) int rt_txns_fail(const struct rota_txns *m, int err,
                                                        const char *format, ...);
-/* The same of the manager with that SERIAL, which may be gone. */
+/* The same for the manager with that SERIAL, which may be gone. */
 int rt_txns_fail_late(uint64_t serial, int err, const char *line);
 __attribute__((format(printf, 3, 4))) void rt_txns_log(struct rota_txns *m, int level,
                                                        const char *format, ...);
@@ -260,12 +263,12 @@ int rt_txns_start(struct rota_txns *m);
 void rt_txns_due(struct rota_txn *t);
 void rt_txns_wake(struct rota_txns *m);         /* from any thread */
 bool rt_txns_inside(const struct rota_txns *m); /* the calling thread is M's keeper */
-/* CALL is over with ERR: its waiter wakes, or its function is called soon. With the mutex. */
+/* CALL is over with ERR: its waiter wakes soon, or its function is called. By the keeper, with the mutex. */
 void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const char *line);
-/* A person is needed: logged, and told soon. ID NULL: of no transaction. With the mutex. */
+/* A person is needed: logged, and told soon. ID NULL: it concerns no transaction. With the mutex. */
 void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char *resource,
                     const char *line);
-/* Asks R by E, whose user is an asker: back() is told. With the mutex. Else 0: it was not taken. */
+/* Sends R the errand E, whose user is an asker: its back() is called. With the mutex. Not 0: it was not taken. */
 int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e);
 /* Waits for CALL, of the manager with that SERIAL. */
 int rt_txns_await(uint64_t serial, struct rt_caller *call);
@@ -275,83 +278,89 @@ int rt_txns_wait(struct rota_txns *m, struct rt_caller *call);
 /* ---- calls.c -------------------------------------------------------------------- */
 
 int64_t rt_txns_wall_ms(void);
-/* OUT, of ROOM bytes, from what a program gave, which may be older or newer (NULL: zero). 0 or ROTA_INVALID. */
+/* Fills OUT, of ROOM bytes, from a program's options, whose struct may be older or newer (NULL: zero). 0 or
+ * ROTA_INVALID. */
 int rt_txns_options(const struct rota_txns *m, void *out, size_t room, const void *opts,
                     size_t size);
 void rt_txns_random(void *out, size_t size);
-void rt_caller_waits(struct rt_caller *call);                /* ... by rt_txns_wait */
+void rt_caller_waits(struct rt_caller *call);                /* ... in rt_txns_wait */
 struct rt_caller *rt_caller_new(rota_txn_fn *fn, void *arg); /* NULL: no memory */
 void rt_caller_free(struct rt_caller *call);
-/* What began and was handed over since is in its lists. With the mutex. */
+/* Moves what has begun and been handed over since into the manager's lists. With the mutex. */
 void rt_calls_take(struct rota_txns *m);
 
 /* ---- entry.c ------------------------------------------------------------- */
 
-/* One that is in no list yet, without the mutex. NULL: no memory. */
+/* A transaction that is in no list yet, without the mutex. NULL: no memory. */
 struct rota_txn *rt_entry_make(struct rota_txns *m);
 void rt_entry_unmake(struct rota_txn *t); /* undoes that */
 void rt_entry_link(struct rota_txn *t);
 /* Both at once. With the mutex. */
 struct rota_txn *rt_entry_new(struct rota_txns *m);
-void rt_entry_free(struct rota_txn *t); /* its connections are given back before */
-/* T has its id now, and is found by it; not of one that is joined. */
+void rt_entry_free(struct rota_txn *t); /* its connections were given back before */
+/* The same for an abandoned one; but its memory stays until rt_entry_fini, for the application may use it until its
+ * last function has been called. */
+void rt_entry_lay_aside(struct rota_txn *t);
+void rt_entry_fini(struct rota_txns *m);
+/* T has its id now, and can be found by it; not for a joined one. */
 void rt_entry_named(struct rota_txn *t);
-/* Begun or adopted here: who joined ends its own branches only, so recovery may be needed beside it. */
+/* Finds one begun or adopted here. A joined one ends only its own branches, so recovery may be needed beside it. */
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id);
 /* Makes room for MORE branches: 0 or NOMEM. */
 int rt_entry_room(struct rota_txn *t, uint32_t more);
-/* A branch that is not on a connection of ours, at the end of core.branches: filled after rt_txn_found. NAME is copied.
+/* A branch that is not on a lent connection, at the end of core.branches: filled in after rt_txn_found. NAME is copied.
  * NULL: no memory. */
 struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode);
 void rt_entry_free_branch(struct rota_branch *b);
-/* *LINE, of a transaction or a branch, is this from now on; where there is no memory it says that. Never NULL then. */
+/* Sets *LINE, of a transaction or a branch; without memory it says so. Never NULL afterwards. */
 __attribute__((format(printf, 2, 3))) void rt_entry_say(char **line, const char *format, ...);
-/* The number of T's next branch. Of one that was joined it is drawn: others join, too. */
+/* The number of T's next branch. In a joined transaction it is drawn at random: others join, too. */
 uint32_t rt_entry_number(struct rota_txn *t);
 
 /* ---- drive.c --------------------------------------------------------------------- */
 
-/* Everything that T needs now: the keeper only. T may be freed. */
+/* Does everything that T needs now: the keeper only. T may be freed. */
 void rt_drive_go(struct rota_txn *t);
 void rt_drive_back(struct rt_asker *a, struct rt_errand *e); /* of a rota_branch */
-/* The core is told that SEQ of B was answered. */
+/* Tells the core that SEQ of B was answered. */
 void rt_drive_answer(struct rota_branch *b, uint32_t seq, enum rt_reply reply);
 struct rt_branch *rt_drive_core(struct rota_branch *b);
 int64_t rt_drive_soon(const struct rota_txn *t); /* call_ms from now */
-/* Why T will not be committed: the first reason counts. B: whose (NULL: the journal's). */
+/* Notes why T will not be committed: the first reason counts. B: whose reason (NULL: the journal's). */
 void rt_drive_blame(struct rota_txn *t, const struct rota_branch *b, const char *line);
 /* Why its Ith branch cannot be finished, and what a person can do. */
 const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i);
-/* T is its application's no more: it is aborted, and nobody waits for it. With the mutex. */
+/* T no longer belongs to its application: it is aborted, and nobody waits for it. With the mutex. */
 void rt_drive_abandon(struct rota_txn *t);
-/* The keeper runs no more: what is lent is cut, and nothing is watched. Turn the loop before T is freed. */
+/* The keeper no longer runs: lent connections are cut, and nothing is watched. Turn the loop before T is freed. */
 void rt_drive_drop(struct rota_txn *t);
 /* The keeper goes: T's connections are given back, and whoever waits is told what is known. */
 void rt_drive_leave(struct rota_txn *t);
 
 /* ---- lent.c ---------------------------------------------------------------------- */
 
-/* Asks WHAT on B's own connection, by SEQ. On its end rt_xa_begun, if it begins, else the core is told. */
+/* Asks WHAT on B's own connection, with SEQ. When it ends, rt_xa_begun is called if B is beginning; else the core is
+ * told. */
 void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq);
-/* Its op is over if its time is; returns when that is, or RT_NEVER. B may be gone. */
+/* Ends its op if its time is over; returns when that will be, or RT_NEVER. B may be gone. */
 int64_t rt_lent_clock(struct rota_branch *b);
 /* Nobody watches it any more. */
 void rt_lent_unwatch(struct rota_branch *b);
-/* What watches them: 0 or ROTA_*. Stop it before the loop's last turns. */
+/* Starts what watches them: 0 or ROTA_*. Stop it before the loop's last turns. */
 int rt_lent_start(struct rota_txns *m);
 void rt_lent_stop(struct rota_txns *m);
-/* It is its owner's again. */
+/* The connection is its owner's again. */
 void rt_lent_give_back(struct rota_branch *b);
 
 /* ---- decision.c ------------------------------------------------------------------ */
 
-void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo); /* not of a branch */
+void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo); /* not a branch's */
 void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op);      /* of a rota_txn */
-void rt_decision_finished(struct rota_txn *t, int err);                   /* T's DONE ended so */
+void rt_decision_finished(struct rota_txn *t, int err);                   /* how T's DONE ended */
 
 /* ---- finish.c -------------------------------------------------------------------- */
 
-/* T's DONE leaves soon, with others': rt_decision_finished. False: no memory, nothing is done. */
+/* T's DONE leaves soon, together with others; then rt_decision_finished. False: no memory, nothing is done. */
 bool rt_finish_add(struct rota_txn *t);
 void rt_finish_send(struct rota_txns *m); /* what was gathered leaves now */
 /* After the journal was closed. */
@@ -359,30 +368,31 @@ void rt_finish_fini(struct rota_txns *m);
 
 /* ---- xa.c ------------------------------------------------------------------------ */
 
-/* B begins on the keeper's thread: the next step, if nothing is under way; and an op of it has ended. B may be gone. */
+/* B begins on the keeper's thread: takes the next step if nothing is under way; an op of it has ended. B may be
+ * gone. */
 void rt_xa_go_on(struct rota_branch *b);
 void rt_xa_begun(struct rota_branch *b);
-/* A branch begins on CONN, a connection of the application's of KIND: what rota_xa_* are made of. */
+/* A branch begins on CONN, an application's connection of KIND: the core of rota_xa_*. */
 int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                 const struct rt_party_kind *kind, void *conn, struct rota_branch **out);
 
 /* ---- seat.c ---------------------------------------------------------------------- */
 
-/* The seat of CONN, busy from now on, perhaps made anew: then it is not attached. NULL: *ERR and LINE say why. With
- * the mutex. */
+/* The seat of CONN, busy from now on; a new one is not attached yet. NULL: *ERR and LINE say why. With the mutex. */
 struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
                              int *err, char *line);
 void rt_seat_leave(struct rota_txns *m, struct rt_seat *s);
-/* Cuts the connection, unless that is another one meanwhile. */
+/* Cuts the connection, unless it has become another one meanwhile. */
 void rt_seat_cut(struct rt_seat *s);
 void rt_seat_fini(struct rota_txns *m);
 
 /* ---- known.c ---------------------------------------------------------------------- */
 
-/* A branch is at NAME, of which R is known here (NULL: nothing). With the mutex. NULL: no memory, the next tells. */
+/* A branch uses NAME, known here as R (NULL: not known). With the mutex. NULL: no memory; its next use tells the
+ * journal. */
 const struct rt_known *rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
                                     enum rt_branch_mode mode);
-/* K is that of NAME, and there is nothing to tell. Without the mutex; K may be NULL. */
+/* K is NAME's, and there is nothing to tell the journal. Without the mutex; K may be NULL. */
 bool rt_known_is(const struct rt_known *k, const char *name);
 void rt_known_fini(struct rota_txns *m); /* the journal is closed */
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keeper: the thread that turns the loop, drives what is due, and calls back. */
+/* The keeper: the thread that turns the loop, drives due transactions, and calls back. */
 #include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ bool rt_txns_inside(const struct rota_txns *m)
 void rt_txns_wake(struct rota_txns *m)
 {
     if (atomic_load(&m->asleep) && atomic_exchange(&m->asleep, false))
-        rt_loop_wake(&m->loop); /* else it looks before it polls */
+        rt_loop_wake(&m->loop); /* else it looks again before it polls */
 }
 
 void rt_txns_due(struct rota_txn *t)
@@ -43,10 +44,6 @@ void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const 
 {
     call->err = err;
     snprintf(call->line, sizeof(call->line), "%s", err != 0 ? line : "");
-    if (call->answered != NULL) {
-        sem_post(call->answered);
-        return;
-    }
     struct rt_caller **end = &m->answered;
     while (*end != NULL)
         end = &(*end)->next;
@@ -111,6 +108,8 @@ int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e
 
 /* ---- The thread ------------------------------------------------------------------ */
 
+#define LOOK_EVERY 4 /* rounds that follow each other */
+
 static void no_other(void *arg, struct rt_timer *t, int64_t now)
 {
     (void)arg;
@@ -134,7 +133,7 @@ static void take_errands(struct rota_txns *m)
 static void take_asks(struct rota_txns *m)
 {
     if (m->asks != NULL || m->closing)
-        rt_finish_send(m); /* whoever asks finds it done */
+        rt_finish_send(m); /* so that whoever asks finds it done */
     while (m->asks != NULL) {
         struct rt_journal_op *op = m->asks;
         m->asks = op->next;
@@ -155,7 +154,17 @@ static void drive_due(struct rota_txns *m)
     }
 }
 
-/* Without the mutex: the functions may call what does not wait. */
+static void tell(struct rt_caller *call)
+{
+    if (call->answered != NULL) {
+        sem_post(call->answered); /* CALL is gone from now on */
+        return;
+    }
+    call->fn(call->arg, call->err);
+    rt_caller_free(call);
+}
+
+/* Without the mutex: the functions may make calls that do not wait, and whoever wakes up wants it first. */
 static void call_back(struct rota_txns *m)
 {
     while (m->notices != NULL) {
@@ -166,14 +175,16 @@ static void call_back(struct rota_txns *m)
         rt_free(n);
         pthread_mutex_lock(&m->mu);
     }
-    while (m->answered != NULL) {
-        struct rt_caller *call = m->answered;
-        m->answered = call->next;
-        pthread_mutex_unlock(&m->mu);
-        call->fn(call->arg, call->err);
-        rt_caller_free(call);
-        pthread_mutex_lock(&m->mu);
+    struct rt_caller *call = m->answered;
+    m->answered = NULL;
+    if (call == NULL)
+        return;
+    pthread_mutex_unlock(&m->mu);
+    for (struct rt_caller *next; call != NULL; call = next) {
+        next = call->next;
+        tell(call);
     }
+    pthread_mutex_lock(&m->mu);
 }
 
 /* Closing waits for what was begun here, not for what others left. */
@@ -195,22 +206,27 @@ static void see_closer(struct rota_txns *m)
     rt_txns_answer(m, call, 0, "");
 }
 
-/* One round, until there is nothing to do but to wait. */
-static void round_of(struct rota_txns *m)
+/* One round: does what is due now. P: the loop and the service calls, as polled. Returns when those want the next
+ * round. */
+static int64_t round_of(struct rota_txns *m, const struct pollfd p[2])
 {
     rt_calls_take(m);
     rt_loop_tick(&m->loop);
-    rt_loop_turn(&m->loop, no_other, NULL);
+    if (p[0].revents != 0 || m->loop.dirty)
+        rt_loop_turn(&m->loop, no_other, NULL);
     take_errands(m);
     rt_tcc_take(m);
     take_asks(m);
     drive_due(m);
     call_back(m);
+    int64_t until = rt_tcc_http_turn(m, p[1].revents != 0);
+    /* After both, for they release the mutex: whoever comes meanwhile finds the keeper awake, and does not wake it. */
     see_closer(m);
     rt_loop_arm(&m->loop);
+    return until;
 }
 
-/* Closing did not wait for all: nobody is left without an answer, and every function is called. */
+/* Closing did not wait for everything: still, everybody gets an answer, and every function is called. */
 static void leave(struct rota_txns *m)
 {
     pthread_mutex_lock(&m->front);
@@ -235,29 +251,45 @@ static bool was_handed(struct rota_txns *m)
     return handed;
 }
 
+/* Until something is ready, or UNTIL. */
+static void sleep_until(struct pollfd p[2], int64_t until)
+{
+    int64_t now = rt_loop_clock(), ms = until <= now ? 0 : (until - now) / RT_MS + 1;
+
+    if (poll(p, 2, until == RT_NEVER || ms > INT_MAX ? -1 : (int)ms) < 0)
+        p[0].revents = p[1].revents = POLLIN; /* look at both */
+}
+
 static void *keep(void *arg)
 {
     struct rota_txns *m = arg;
+    struct pollfd p[2] = {{.fd = rt_loop_fd(&m->loop), .events = POLLIN, .revents = POLLIN},
+                          {.fd = -1, .events = POLLIN}};
+    unsigned rounds = 0; /* since the last look at what is ready */
 
     inside = m;
     pthread_mutex_lock(&m->mu);
     while (!m->stop) {
-        round_of(m);
+        int64_t until = round_of(m, p);
+        bool looks = ++rounds % LOOK_EVERY == 0; /* even if busy, keep nobody waiting */
+        p[0].revents = p[1].revents = looks ? POLLIN : 0;
         bool again = m->due != NULL || m->asks != NULL || m->back != NULL || m->answered != NULL ||
                      m->service_back != NULL || m->notices != NULL || m->loop.dirty;
         if (again || m->stop)
             continue;
-        struct pollfd p = {.fd = rt_loop_fd(&m->loop), .events = POLLIN};
-        atomic_store(&m->asleep, true); /* before it looks: who hands over later sees it */
-        if (!was_handed(m)) {
+        p[1].fd = rt_tcc_http_fd(m);
+        atomic_store(&m->asleep, true); /* before looking: whoever hands over later sees it */
+        if (!was_handed(m)) { /* where something is every time, `rounds` must keep counting */
+            rounds = 0;
             pthread_mutex_unlock(&m->mu);
-            (void)poll(&p, 1, -1);
+            sleep_until(p, until);
             pthread_mutex_lock(&m->mu);
         }
         atomic_store(&m->asleep, false);
     }
     leave(m);
     pthread_mutex_unlock(&m->mu);
+    rt_tcc_http_close(m);
     return NULL;
 }
 
@@ -272,13 +304,15 @@ int rt_txns_start(struct rota_txns *m)
     sigset_t all, before;
 
     m->timer.fire = on_timer;
-    if (rt_loop_reserve(&m->loop, 2) != 0) /* and the one of finish.c */
+    if (rt_loop_reserve(&m->loop, 2) != 0) /* this and finish.c's */
         return ROTA_NOMEM;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the application's threads */
     int rv = pthread_create(&m->keeper, NULL, keep, m);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     m->running = rv == 0;
+    if (m->running)
+        pthread_setname_np(m->keeper, "rota-keeper");
     return rv == 0 ? 0 : ROTA_NOMEM;
 }

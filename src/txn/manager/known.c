@@ -13,7 +13,7 @@ struct rt_known {
     struct rt_asker asker; /* first */
     struct rt_known *next;
     struct rt_journal_op op;
-    atomic_bool told; /* or under way */
+    atomic_bool told; /* or being told */
     bool under_way;   /* the journal has it */
     char url[RT_JOURNAL_URL_MAX];
     char name[RT_JOURNAL_NAME_MAX + 1];
@@ -24,7 +24,7 @@ static void told(struct rt_asker *a, struct rt_journal_op *op)
     struct rt_known *k = (struct rt_known *)(void *)a;
 
     k->under_way = false;
-    k->told = op->err == 0; /* else with its next use */
+    k->told = op->err == 0; /* else at its next use */
 }
 
 static void tell(struct rota_txns *m, struct rt_known *k, struct rt_resource *r,
@@ -33,7 +33,7 @@ static void tell(struct rota_txns *m, struct rt_known *k, struct rt_resource *r,
     assert(!k->under_way);
     if (r != NULL)
         rt_resource_url(r, k->url, sizeof(k->url));
-    else /* its URL is known to others, or to nobody yet */
+    else /* others know its URL, or nobody does yet */
         snprintf(k->url, sizeof(k->url), "%s",
                  mode == RT_XA_MYSQL || mode == RT_THREE_MYSQL ? "mysql:" : "postgres:");
     k->op = (struct rt_journal_op){.kind = RT_JOURNAL_RESOURCE, .user = &k->asker};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of the application's while they are lent: what is asked on them, and how they are given back. */
+/* The application's connections while they are lent: what is asked on them, and how they are given back. */
 #include "txn/manager/inside.h"
 
 #include "base/bug.h"
@@ -44,7 +44,7 @@ static void on_event(struct rt_seat *seat, uint32_t what)
     short events = (short)((failed || (what & EPOLLIN) != 0 ? POLLIN : 0) |
                            (failed || (what & EPOLLOUT) != 0 ? POLLOUT : 0));
 
-    seat->armed = 0; /* each is told once */
+    seat->armed = 0; /* each event comes once */
     if (b == NULL || b->op_seq == 0)
         return;
     struct rota_txn *t = b->txn;
@@ -65,7 +65,7 @@ static void on_ready(struct rt_watch *w, bool readable, bool writable)
         on_event(events[i].data.ptr, events[i].events);
 }
 
-/* One system call per wait, and none when the connection is given back: the kernel tells once, and then no more. */
+/* One system call per wait, and none when the connection is given back: the kernel tells once, then never again. */
 static void watch(struct rota_branch *b)
 {
     struct rt_seat *seat = b->seat;
@@ -84,7 +84,7 @@ static void watch(struct rota_branch *b)
                        &e);
     seat->branch = b;
     seat->polled = rv == 0 ? wait.fd : -1;
-    seat->armed = rv == 0 ? e.events : 0; /* without: its deadline ends it */
+    seat->armed = rv == 0 ? e.events : 0; /* on failure its deadline ends it */
 }
 
 void rt_lent_unwatch(struct rota_branch *b)
@@ -121,7 +121,7 @@ void rt_lent_stop(struct rota_txns *m)
     m->lent_fd = -1;
 }
 
-/* Whether nobody else can finish what is prepared while this connection lives: MariaDB's, unless it was told that
+/* Whether nobody else can finish what is prepared while this connection lives: so with MariaDB, unless it said that
  * nothing is there. */
 static bool holds(const struct rota_branch *b, const struct rt_branch *core)
 {
@@ -129,15 +129,15 @@ static bool holds(const struct rota_branch *b, const struct rt_branch *core)
     return core->gated && core->own && b->bond->part.prepared && !rt_branch_is_over(core) && !asked;
 }
 
-/* Whether what was done on it is still there, not rolled back: whoever got it back could commit that. */
+/* Whether the work done on it is still there, not rolled back: whoever got the connection back could commit it. */
 static bool is_open(const struct rota_branch *b, const struct rt_branch *core)
 {
     bool begun = b->bond->part.by != NULL && !b->bond->part.prepared && !rt_branch_is_over(core);
     return begun || b->seat->party->dead;
 }
 
-/* The connection is its owner's again; one that holds a branch is cut, so that another can finish that, and one on
- * which it could not be rolled back, so that nobody commits it. */
+/* The connection is its owner's again. One that holds a branch is cut, so that another can finish the branch; and so is
+ * one on which the branch could not be rolled back, so that nobody commits it. */
 void rt_lent_give_back(struct rota_branch *b)
 {
     struct rt_branch *core = rt_drive_core(b);
@@ -156,12 +156,12 @@ void rt_lent_give_back(struct rota_branch *b)
 
 void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
 {
-    bool stays = b->txn->core.joined && what == RT_PARTY_PREPARE; /* who began it asks for it */
+    bool stays = b->txn->core.joined && what == RT_PARTY_PREPARE; /* its beginner asks for it */
 
     b->bond->op = (struct rt_party_op){
         .what = what, .part = &b->bond->part, .deadline = rt_drive_soon(b->txn)};
     b->bond->op.flags = stays ? RT_PARTY_WRITES : 0;
-    if (!b->txn->core.joined) /* a joined one's is the application's between its vote and this */
+    if (!b->txn->core.joined) /* if joined, the application has it between its vote and this */
         b->bond->op.flags |= RT_PARTY_LENT;
     b->op_seq = seq;
     if (rt_party_start(b->seat->party, &b->bond->op))
@@ -170,7 +170,7 @@ void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
         watch(b);
 }
 
-/* One connection that is lent: its op is over, or goes on until what is returned. */
+/* One lent connection: its op is over, or goes on until the time that is returned. */
 int64_t rt_lent_clock(struct rota_branch *b)
 {
     if (b->op_seq != 0 && rt_party_wait(b->seat->party).until <= rt_loop_now(&b->txn->m->loop) &&

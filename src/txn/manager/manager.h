@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A manager from the inside: for the command and for tests. Both calls wait; neither from a callback.
+/* A manager from the inside: for the command and for tests. Calls that ask wait; never use them in a callback.
  *
- * On error rota_txn_errmsg has the line. */
+ * On error rota_txn_errmsg says why. */
 #ifndef RT_MANAGER_H
 #define RT_MANAGER_H
 
@@ -14,17 +14,17 @@
  * op->err. */
 int rt_txns_ask(struct rota_txns *m, struct rt_journal_op *op);
 
-/* Asks the resource NAME by a keeper's connection: ATTACH is done by itself. Returns op->err; the answer is op->reply.
+/* Asks the resource NAME on a keeper's connection; ATTACH happens by itself. Returns op->err; the answer is op->reply.
  * ROTA_UNSUPPORTED: no such resource is known here. */
 int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op);
-/* The same of a branch whose marker is at PLACE; NULL: not known. */
+/* The same for a branch whose marker is at PLACE; NULL: not known. */
 int rt_txns_errand_at(struct rota_txns *m, const char *name, const struct rt_place *place,
                       struct rt_party_op *op);
 
 /* The number of the journal: ids that begin with another are not ours. */
 uint32_t rt_txns_number(const struct rota_txns *m);
 
-/* What is known here of resources; for looking. */
+/* The resources known here; only to look at. */
 struct rt_resources *rt_txns_resources(struct rota_txns *m);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managers: opened, asked for what the command and tests need, closed. */
+/* Managers: opening, what the command and tests ask, closing. */
 #include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
@@ -34,17 +34,17 @@ static int take_options(struct rota_txns_options *o, const struct rota_txns_opti
     o->recover_ms = o->recover_ms != 0 ? o->recover_ms : RECOVER_MS;
     o->keep_ms = o->keep_ms != 0 ? o->keep_ms : KEEP_MS;
     if (o->timeout_ms < RT_TIMEOUT_LEAST || o->timeout_ms > RT_TIMEOUT_MOST)
-        return rt_txns_fail(NULL, ROTA_INVALID, "a timeout of %u ms: 1 second to 24 hours",
+        return rt_txns_fail(NULL, ROTA_INVALID, "a timeout of %u ms: use 1 second to 24 hours",
                             o->timeout_ms);
     if (o->keep_ms / 2 < o->timeout_ms)
         return rt_txns_fail(
             NULL, ROTA_INVALID,
-            "outcomes are kept for at least twice the timeout: keep_ms %u, timeout_ms %u",
+            "outcomes must be kept for at least twice the timeout: keep_ms %u, timeout_ms %u",
             o->keep_ms, o->timeout_ms);
     return 0;
 }
 
-/* What URL stands for, in *OUT, to be freed. */
+/* What URL stands for, in *OUT, which the caller frees. */
 static int find_url(const char *url, char **out, char *line)
 {
     if (url == NULL || url[0] == '\0')
@@ -160,7 +160,7 @@ int rt_txns_errand_at(struct rota_txns *m, const char *name, const struct rt_pla
     struct rt_resource *r = rt_resources_find(m->resources, name);
     if (r == NULL)
         return rt_txns_fail(m, ROTA_UNSUPPORTED,
-                            "no URL is known here of the resource %.60s: add '%.60s = URL' to "
+                            "no URL is known here for resource %.60s: add '%.60s = URL' to "
                             "~/.config/rota/txn",
                             name, name);
     asked = rt_alloc(sizeof(*asked));
@@ -241,7 +241,7 @@ static void stop_keeper(struct rota_txns *m)
     m->running = false;
 }
 
-/* Errands that were answered after the keeper had ended: nobody looks at them. */
+/* Errands answered after the keeper had ended: nobody looks at them. */
 static void drop_all(struct rota_txns *m)
 {
     m->back = NULL;
@@ -257,6 +257,7 @@ static void drop_all(struct rota_txns *m)
         }
         rt_entry_free(t);
     }
+    rt_entry_fini(m);
 }
 
 static void no_other(void *arg, struct rt_timer *t, int64_t now)
@@ -266,7 +267,7 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
     (void)now;
 }
 
-/* The keeper runs no more. */
+/* The keeper no longer runs. */
 static void fini(struct rota_txns *m)
 {
     rt_tcc_close(m);
@@ -276,7 +277,7 @@ static void fini(struct rota_txns *m)
         rt_journal_close(m->journal);
     }
     rt_finish_fini(m);
-    rt_recovery_fini(m); /* what they asked, the journal had until now */
+    rt_recovery_fini(m); /* the journal had their ops until now */
     rt_sweeper_fini(m);
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
         rt_drive_drop(t);
@@ -389,7 +390,7 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url)
     return rv == 0 ? 0 : rt_txns_fail(m, rv, "%s", line);
 }
 
-/* What is held is aborted; what is decided has call_ms to be finished. */
+/* Held transactions are aborted; decided ones have call_ms to finish. */
 static void wind_up(struct rota_txns *m)
 {
     struct rt_caller call;
@@ -411,7 +412,7 @@ static void wind_up(struct rota_txns *m)
 void rota_txns_close(struct rota_txns *m)
 {
     if (m == NULL || rt_txns_forked(m))
-        return; /* what the parent has is the parent's */
+        return; /* what the parent has stays the parent's */
     assert(!rt_txns_inside(m));
     wind_up(m);
     stop_keeper(m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event that is written in a branch: on the application's connection, while the application has it. */
+/* Writing an event in a branch: on the application's connection, while the application has it. */
 #include "txn/event/local.h"
 #include "txn/manager/inside.h"
 
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last one of T at RESOURCE that has begun; NULL: there is none. The keeper adds branches. */
+#define OWN_ADVICE ": ROLLBACK" /* from event/local.c: for the application's own transactions */
+
+/* The last branch of T at RESOURCE that has begun; NULL: there is none. The keeper adds branches. */
 static struct rota_branch *find(struct rota_txn *t, const char *resource)
 {
     struct rota_branch *found = NULL;
@@ -26,8 +28,8 @@ static int check(struct rota_txn *t, const char *resource, struct rota_branch **
 
     if (b == NULL)
         return rt_txns_fail(t->m, ROTA_INVALID,
-                            "the transaction has no branch at '%.80s': rota_xa_mysql or "
-                            "rota_xa_postgres comes first",
+                            "the transaction has no branch at '%.80s': call rota_xa_mysql "
+                            "or rota_xa_postgres first",
                             resource);
     if (b->bond == NULL)
         return rt_txns_fail(
@@ -69,5 +71,9 @@ int rota_event_put_sized(struct rota_txn *t, const char *resource, const struct 
     if (sent)
         b->bond->part.failed = true; /* it must not be committed without its event */
     snprintf(line, sizeof(line), "%s", rota_txn_errmsg(NULL));
-    return rt_txns_fail(t->m, err, "%.80s: %.300s", resource, line);
+    size_t size_said = strlen(line), advice = strlen(OWN_ADVICE);
+    if (size_said >= advice && strcmp(line + size_said - advice, OWN_ADVICE) == 0)
+        line[size_said - advice] = '\0';
+    return rt_txns_fail(t->m, err, "%.80s: %.300s%s", resource, line,
+                        sent ? ": call rota_txn_abort; a commit would say ABORTED" : "");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a transaction ended: what the journal says, and what this process knows of branches that cannot be finished. */
+/* How a transaction ended: what the journal says, and what this process knows about branches that cannot be
+ * finished. */
 #include "txn/manager/inside.h"
 
 #include <assert.h>
@@ -13,13 +14,13 @@ int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
 
     if (text == NULL || (!rt_name_ticket_parse(text, &name) && !rt_txn_id_read(text, &name.id)))
         return rt_txns_fail(m, ROTA_INVALID,
-                            "'%.60s' is no id of a transaction: 32 hexadecimal digits, or as "
-                            "rota_txn_id gives it",
+                            "'%.60s' is not a transaction id: give 32 hexadecimal digits, or "
+                            "what rota_txn_id returns",
                             text != NULL ? text : "");
     if (rt_txn_id_journal(&name.id) != m->number)
         return rt_txns_fail(
             m, ROTA_INVALID,
-            "%.32s is of another journal: its ids begin with %08x, those of this one "
+            "%.32s belongs to another journal: its ids begin with %08x, those of this one "
             "with %08x",
             text, rt_txn_id_journal(&name.id), m->number);
     *id = name.id;
@@ -32,7 +33,7 @@ struct look {
     struct rota_outcome o;
 };
 
-/* A commit names all branches in its decision; those that were registered are told once more. */
+/* A commit names all branches in its decision; registered ones are reported once more. */
 static bool counts(const struct rota_outcome *o, const struct rt_journal_branch *b)
 {
     return !b->registered || o->decision != ROTA_STAND_COMMITTED;
@@ -46,8 +47,8 @@ static bool is_known(const struct rota_txn *t, uint32_t number)
     return false;
 }
 
-/* What this process drives, it knows more of; of branches that it has not heard of yet (recovery has just adopted
- * them) it knows nothing. */
+/* This process knows more about what it drives, but nothing about branches it has not heard of yet (recovery has just
+ * adopted them). */
 static void add_what_we_know(const struct rota_txn *t, const struct rt_journal_record *record,
                              struct rota_outcome *o)
 {
@@ -92,7 +93,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     o->unfinished = record->done ? 0 : o->branches;
     const struct rota_txn *t = rt_entry_find(look->m, &record->id);
     if (t != NULL && o->decision != ROTA_STAND_OPEN) {
-        pthread_mutex_lock(&look->m->front); /* it may be held by its application still */
+        pthread_mutex_lock(&look->m->front); /* its application may still hold it */
         add_what_we_know(t, record, o);
         pthread_mutex_unlock(&look->m->front);
     }
@@ -120,7 +121,7 @@ static int enter(struct rota_txns *m, const char *text, struct rt_txn_id *id, in
 {
     int rv = rt_txns_enter(m, "asking for an outcome");
     if (rv == 0 && out == NULL)
-        rv = rt_txns_fail(m, ROTA_INVALID, "an outcome needs a place");
+        rv = rt_txns_fail(m, ROTA_INVALID, "an outcome needs a place to be stored");
     return rv == 0 ? rt_txns_read_id(m, text, id, deadline_ms) : rv;
 }
 

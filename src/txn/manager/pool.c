@@ -79,7 +79,7 @@ static void add_thread(struct rt_pool *p)
     sigset_t all, before;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the application's threads */
     if (pthread_create(&p->threads[p->count], NULL, serve, p) == 0)
         p->count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

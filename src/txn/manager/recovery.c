@@ -4,8 +4,8 @@
  *          every recover_ms      all pages              all resources have told, or cannot be reached
  *   REST ──────────────────▶ SCAN ───────▶ LISTING ──────────────────────────▶ judged (core/sweep.h), adopted ──▶ REST
  *
- * Several recoveries may do the same at the same time: the journal's first decision wins, and every order may be given
- * twice. Nothing here carries safety. */
+ * Several recoveries may do this at the same time: the journal's first decision wins, and every order may be given
+ * twice. No safety rests on anything here. */
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
@@ -16,16 +16,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEEN_ROOM 32768     /* ids that are remembered between two passes */
-#define FOUND_MOST 12288    /* of one pass: the rest waits for the next, which comes soon then */
-#define ADOPTED_MOST 12288  /* at once, beside those whose participant does not answer */
-#define WAITING_MOST 65536  /* of those */
-#define SLACK_MS 1000       /* clocks of machines differ by less */
-#define APART (500 * RT_MS) /* between the first sight and the settling */
-#define MISSING_EVERY 60000 /* ms: how often resources that nobody can reach are told */
-#define MISSING_FIRST 5000  /* ms: the application names its own after it has opened the manager */
+#define SEEN_ROOM 32768     /* ids remembered between two passes */
+#define FOUND_MOST 12288    /* in one pass: the rest waits for the next, which then comes soon */
+#define ADOPTED_MOST 12288  /* at once, not counting those whose participant is silent */
+#define WAITING_MOST 65536  /* ... which count here */
+#define SLACK_MS 1000       /* clocks differ by less than this */
+#define APART (500 * RT_MS) /* between first sight and settling */
+#define MISSING_EVERY 60000 /* ms: how often unreachable resources are reported */
+#define MISSING_FIRST 5000  /* ms: an application names its own after opening the manager */
 
-struct finding { /* something undone that was seen in this pass */
+struct finding { /* something unfinished, seen in this pass */
     struct rt_name name;
     uint64_t connection;
     struct rt_resource *resource; /* NULL: in the journal */
@@ -35,7 +35,7 @@ struct finding { /* something undone that was seen in this pass */
 struct findings {
     struct finding *at;
     size_t count, room;
-    bool cut; /* there was no memory for all, or there are many: the next pass sees them */
+    bool cut; /* no memory for all, or too many: the next pass sees them */
 };
 
 struct listing {           /* LIST at one resource */
@@ -57,7 +57,7 @@ struct rt_recovery {
     struct rt_journal_op op;
     struct findings found;
     struct listing *listings;
-    size_t listed;  /* of what was found, where that begins which participants have */
+    size_t listed;  /* where in `found` the participants' findings begin */
     uint32_t waits; /* listings under way */
     bool asks;      /* the journal */
     int64_t missing_at;
@@ -236,7 +236,7 @@ static void list_all(struct rt_recovery *r)
 {
     rt_resources_each(r->m->resources, know, r);
     assert(r->waits == 0);
-    r->waits = 1; /* so that none is the last before all were asked */
+    r->waits = 1; /* so that none is the last before all are asked */
     for (struct listing *l = r->listings; l != NULL; l = l->next)
         list_one(r, l);
     if (--r->waits == 0)
@@ -255,7 +255,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     f.decided = record->stands == RT_JOURNAL_COMMIT || record->stands == RT_JOURNAL_ABORT;
     bool young = !f.decided && rt_txns_wall_ms() < record->deadline_ms + SLACK_MS;
     if (young && !RT_BUG(RT_BUG_MANAGER_NO_DEADLINE))
-        return; /* so that many of them leave room for the others */
+        return; /* so that they leave room for the others */
     if (rt_entry_find(r->m, &record->id) != NULL)
         return; /* it is being finished, or its application has it */
     if (r->found.count >= FOUND_MOST)
@@ -282,7 +282,7 @@ static void on_missing(void *arg, const char *name, const char *url, int64_t see
         return;
     snprintf(
         line, sizeof(line),
-        "others use it (%.80s), and it has no URL here: what they leave there is not finished; add "
+        "others use it (%.80s), but it has no URL here: what they leave there is not finished; add "
         "'NAME = URL' to ~/.config/rota/txn",
         url);
     rt_txns_notice(m, NULL, name, line);

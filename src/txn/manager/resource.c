@@ -3,6 +3,7 @@
 #include "txn/manager/resource_inside.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "engines.h"
 #include "net/fd.h"
 #include "net/loop.h"
@@ -20,7 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define DEADLINE (5000 * RT_RESOURCE_MS) /* of an errand that says none */
+#define DEADLINE (5000 * RT_RESOURCE_MS) /* for an errand without one */
 #define BLIND_PATIENCE_MS 500            /* how long the end waits for a call that cannot be cut */
 
 /* ---- Places ------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static int spot_new(struct rt_spot **out, const char *text, char *errmsg, size_t
     if (spot->reach == NULL) {
         snprintf(
             errmsg, size,
-            "'%.40s' is no database that takes part here: write mysql://... or postgres://..., of a service "
+            "'%.40s' is not a database that can take part: use mysql://... or postgres://..., for a service "
             "https://...",
             spot->url.scheme);
         rv = ROTA_UNSUPPORTED;
@@ -121,18 +122,25 @@ static int spot_new(struct rt_spot **out, const char *text, char *errmsg, size_t
 
 /* ---- Names ------------------------------------------------------------------------ */
 
-static bool is_name(const char *name)
+const char *rt_resource_name_fault(const char *name)
 {
     size_t size = strlen(name);
 
-    if (size == 0 || size > RT_JOURNAL_NAME_MAX || isspace((unsigned char)name[0]) ||
-        isspace((unsigned char)name[size - 1]) ||
-        strncmp(name, "rota:", 5) == 0) /* the journal's */
-        return false;
+    if (size == 0 || size > RT_JOURNAL_NAME_MAX)
+        return "the name of a resource must have 1 to 255 bytes";
+    if (!rt_utf8_is(name)) /* the journal would not have it */
+        return "the name of a resource is not UTF-8";
+    if (strncmp(name, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0 ||
+        strcmp(name, RT_RESOURCE_HOOK) == 0)
+        return "the name of a resource must not be " RT_RESOURCE_HOOK
+               ", nor begin with " RT_JOURNAL_OWN;
+    bool ok = !isspace((unsigned char)name[0]) && !isspace((unsigned char)name[size - 1]) &&
+              name[0] != '#';
     for (; *name != '\0'; name++)
-        if (iscntrl((unsigned char)*name))
-            return false;
-    return true;
+        ok = ok && !iscntrl((unsigned char)*name) && *name != '=';
+    return ok ? NULL
+              : "the name of a resource must have no '=', no '#' or blank before it, no blank after it and "
+                "no control characters: a line NAME = URL could not say it";
 }
 
 void rt_resource_free(struct rt_resource *r)
@@ -186,10 +194,10 @@ static void ring(struct rt_resource *r)
     uint64_t one = 1;
     ssize_t n = r->wake >= 0 ? write(r->wake, &one, sizeof(one)) : 0;
 
-    (void)n; /* a counter that is full rings, too */
+    (void)n; /* a full counter rings, too */
 }
 
-/* Another URL: whatever was wrong with the last one does not count. */
+/* Another URL: whatever was wrong with the last one no longer counts. */
 static void replace(struct rt_resource *r, struct rt_spot *spot)
 {
     pthread_mutex_lock(&r->mu);
@@ -205,10 +213,11 @@ int rt_resources_put(struct rt_resources *t, const char *name, const char *url, 
 {
     struct rt_spot *spot;
 
-    if (!is_name(name)) {
-        snprintf(errmsg, size,
-                 "the name of a resource has 1 to %d bytes, and none that cannot be seen",
-                 RT_JOURNAL_NAME_MAX);
+    const char *fault = rt_resource_name_fault(name);
+    if (fault == NULL && !rt_utf8_is(url)) /* the journal would not have it, or another one */
+        fault = "the URL of a resource is not UTF-8: write other bytes as %XX";
+    if (fault != NULL) {
+        snprintf(errmsg, size, "%s", fault);
         return ROTA_INVALID;
     }
     if (rt_http_site_is(url))
@@ -333,7 +342,7 @@ static int start_worker(struct rt_resource *r)
     if (r->has_thread && !r->left)
         return 0;
     if (r->has_thread)
-        pthread_join(r->thread, NULL); /* its last step was to say so */
+        pthread_join(r->thread, NULL); /* it said so in its last step */
     r->has_thread = r->left = false;
     if (r->wake < 0)
         r->wake = rt_fd_lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -401,7 +410,7 @@ static void begin_end(void *arg, struct rt_resource *r)
     pthread_mutex_unlock(&r->mu);
 }
 
-/* Of a worker that is in a call which does not end. */
+/* For a worker stuck in a call that does not end. */
 static bool abandon(struct rt_resource *r)
 {
     struct timespec until;
@@ -438,7 +447,7 @@ static void finish_end(struct rt_resource *r)
     struct rt_errand *all = abandoned ? take_all(r) : NULL;
     pthread_t thread = r->thread;
     bool has_thread = r->has_thread;
-    pthread_mutex_unlock(&r->mu); /* from here on one that was abandoned may be gone */
+    pthread_mutex_unlock(&r->mu); /* from here on an abandoned one may be gone */
 
     if (abandoned)
         pthread_detach(thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named resources, and a keeper's connection to each: what other connections left is finished through it.
+/* Named resources, and a keeper's connection to each: it finishes what other connections left.
  *
- * A **resource** is a name and a URL: mysql://, mariadb://, postgres:// with all that the engines' URLs know of hosts,
- * parameters, passwords and TLS. An **errand** is one op of branch.h that is asked of a resource. Its **place** is
+ * A **resource** is a name and a URL: mysql://, mariadb://, postgres:// with everything that the engines' URLs support:
+ * hosts, parameters, passwords and TLS. An **errand** is one op of branch.h, asked of a resource. Its **place** is
  * where its branch wrote its marker: the table, and the identity of the database.
  *
  *               first errand           connected, attached          errand by errand
@@ -14,15 +14,15 @@
  * - Each resource has a thread of its own while it is in use: one that hangs keeps nobody else waiting.
  * - Every errand that was taken is answered exactly once, by done() on the worker's thread, or on the thread of
  *   rt_resources_close. done() may ask again, and may free the errand; it must not wait for the worker.
- * - Order: COMMIT, ROLLBACK and ASK go before GATE (if that is due), that before LIST, FORGET and LOOK; within these as
- *   they came.
- * - GATEs that wait are one op, and on a database with a gate not sooner than 120 ms after the last: InnoDB shows
- *   anything new only to who waits so long.
- * - Time: connecting, waiting and the op count against op.deadline (0: 5 s from when it was asked). What is late
- *   before it was said is LOST and `unsent`.
- * - The connection is a keeper's own, by the client library of the application (branch.h), found when the first worker
- *   needs it.
- * - Secrets are in no message, and in nothing that is told or kept but by the client library. */
+ * - Order: COMMIT, ROLLBACK and ASK go before GATE (if one is due), and that before LIST, FORGET and LOOK; within each
+ *   group as they came.
+ * - Waiting GATEs become one op, and on a database with a gate no sooner than 120 ms after the last: InnoDB shows
+ *   nothing new to anyone who does not wait that long.
+ * - Time: connecting, waiting and the op count against op.deadline (0: 5 s from when it was asked). An errand that is
+ *   late before anything was said is LOST and `unsent`.
+ * - The connection is the keeper's own, made by the application's client library (branch.h), which is found when the
+ *   first worker needs it.
+ * - No message contains a secret, and nothing else that is told or kept does, except inside the client library. */
 #ifndef RT_RESOURCE_H
 #define RT_RESOURCE_H
 
@@ -38,63 +38,70 @@ struct rt_resource;  /* stays where it is until rt_resources_close */
 
 /* ---- Where a branch wrote its marker ---------------------------------------- */
 
-/* The payload of a branch of mode xa, in the journal's decision and when it is registered. All zero: not known; then it
- * is looked for where the resource's URL leads. */
+/* The payload of a branch of mode xa, in the journal's decision and when it is registered. All zero: not known; then we
+ * look where the resource's URL leads. */
 struct rt_place {
     uint64_t identity; /* rt_party.identity; 0: not known */
     char marks[RT_PARTY_MARKS_MAX];
 };
 #define RT_PLACE_BYTES (8 + RT_PARTY_MARKS_MAX)
 
-/* Of an attached party: what to keep of a branch that it begins. */
+/* What to keep about a branch that this attached party begins. */
 void rt_place_of(const struct rt_party *party, struct rt_place *out);
-/* As bytes; how many, at most RT_PLACE_BYTES. Nothing is known: 0. */
+/* Writes it as bytes; returns how many, at most RT_PLACE_BYTES. 0: nothing is known. */
 size_t rt_place_write(const struct rt_place *place, uint8_t out[RT_PLACE_BYTES]);
-/* False: these are not such bytes, and OUT says that nothing is known. */
+/* False: these are not such bytes, and OUT is set to not known. */
 bool rt_place_read(const void *bytes, size_t size, struct rt_place *out);
 
 /* ---- The table ------------------------------------------------------------- */
 
 struct rt_resources_hooks { /* each may be NULL. From any thread; none may wait for a worker */
     void *arg;
-    /* R answers, for the first time or after `down`. What waits for it may be asked at once (rt_txn_back). */
+    /* R answers, for the first time or after `down`. Whatever waits for it may be asked at once (rt_txn_back). */
     void (*back)(void *arg, struct rt_resource *r);
-    /* R cannot be reached or does not let us in: ROTA_* and one line. Once, until `back`, or another line. */
+    /* R cannot be reached or does not let us in: ROTA_* and one line. Once, until `back` or a different line. */
     void (*down)(void *arg, struct rt_resource *r, int err, const char *line);
     /* One line for the log: a file with a password that others can read. */
     void (*warn)(void *arg, const char *line);
 };
 
-/* *OUT is an empty table, or as before: ROTA_NOMEM. HOOKS (NULL: none) is copied. */
+/* *OUT is an empty table, or unchanged: ROTA_NOMEM. HOOKS (NULL: none) is copied. */
 int rt_resources_open(struct rt_resources **out, const struct rt_resources_hooks *hooks);
 
-/* Ends all workers: what they are at is cut and answered LOST; what waits is answered LOST and `unsent`, with
- * ROTA_CANCELED, here or there. Then no done() and no hook is running or will be. Quick, whatever the servers do: a
- * worker whose system call cannot be cut (looking up a name) is left to end by itself, after it was answered for. No
- * other call may be under way or follow. NULL is legal. Not in a child of fork(): there the table is left alone. */
+/* Ends all workers: what they are doing is cut and answered LOST; what waits is answered LOST and `unsent`, with
+ * ROTA_CANCELED, on this thread or theirs. After that no done() and no hook is running or will be. Quick, whatever the
+ * servers do: a worker whose system call cannot be cut (looking up a name) is left to end by itself, after its errands
+ * were answered. No other call may be under way or follow. NULL is legal. Not in a child of fork(): there the table is
+ * left alone. */
 void rt_resources_close(struct rt_resources *t);
 
-/* Names a resource, or gives the one of that name another URL, which counts from its next connection on (the one it
- * has is closed when it is idle). No I/O. ROTA_INVALID: the name (1 to 255 bytes, no control characters, no blank at
- * its ends, not `rota:` at its beginning) or the URL, and ERRMSG says what about it; ROTA_UNSUPPORTED: no such database in this build; ROTA_NOMEM. */
+/* Why NAME cannot be the name of a resource, in one line; NULL: it can. One rule for files, rota_txns_resource and
+ * branches: 1 to 255 bytes of UTF-8 that a line NAME = URL can say, not beginning with `rota:`. */
+const char *rt_resource_name_fault(const char *name);
+#define RT_RESOURCE_HOOK "on_attention" /* a word of the file, and not the name of a resource */
+
+/* Names a resource, or gives the existing one another URL, which counts from its next connection on (its current one is
+ * closed when idle). No I/O. ROTA_INVALID: the name or the URL is bad, and ERRMSG says why; ROTA_UNSUPPORTED: no such database in this build;
+ * ROTA_NOMEM. */
 int rt_resources_add(struct rt_resources *t, const char *name, const char *url, char *errmsg,
                      size_t size);
 
-/* Adds the lines `name = url` of PATH, which must be there; empty lines and those that begin with # say nothing. NULL:
- * of ~/.config/rota/txn ($XDG_CONFIG_HOME), then of /etc/rota/txn, each if it is there. A name that is in the table
- * already stays as it is: a user's own come first. On failure ERRMSG is one line with file and line ("FILE:3: ..."),
- * without a secret; what was read before it stays. A line that has nothing but a name and a URL of no kind of database
- * that is known is such a failure, too: a resource that nobody can reach is found out early. */
+/* Adds the lines `name = url` of PATH, which must exist; empty lines and those that begin with # are ignored. NULL: of
+ * ~/.config/rota/txn ($XDG_CONFIG_HOME), then of /etc/rota/txn, each if it exists. A name that is already in the table
+ * stays as it is: a user's own come first. On failure ERRMSG is one line with file and line ("FILE:3: ..."), without a
+ * secret; what was read before it stays. A name whose URL is of no known kind of database is such a failure, too: a
+ * resource that nobody can reach is found early. */
 int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size);
-/* The line `on_attention = COMMAND` of these files: what rota-txn runs when a person is called; the first file's
- * counts. NULL: there is none. Stays until rt_resources_close. */
+/* The line `on_attention = COMMAND` of these files: what rota-txn runs to call a person; the first file's counts. NULL:
+ * there is none. Stays until rt_resources_close. */
 const char *rt_resources_on_attention(const struct rt_resources *t);
 extern const char *rt_resources_system; /* "/etc/rota/txn"; tests set it */
 
-/* A URL that begins with http:// or https:// names a service, which takes part by try, confirm and cancel: no worker and no
- * errand is for it, and rt_resources_find and _each know nothing of it. Held for who asked; NULL: there is none of that name. */
+/* A URL that begins with http:// or https:// names a service, which takes part by try, confirm and cancel: it has no
+ * worker and no errands, and rt_resources_find and _each do not know it. Held for the caller; NULL: there is none of
+ * that name. */
 struct rt_http_site *rt_resources_site(struct rt_resources *t, const char *name);
-/* Either of both is known by that name. */
+/* A resource or a service of that name is known. */
 bool rt_resources_knows(struct rt_resources *t, const char *name);
 
 /* NULL: there is none of that name. */
@@ -107,22 +114,22 @@ void rt_resources_each(struct rt_resources *t, void (*each)(void *arg, struct rt
 
 const char *rt_resource_name(const struct rt_resource *r);
 uint32_t rt_resource_index(const struct rt_resource *r); /* 0, 1, ... as they were added */
-/* "xa-mysql", "xa-postgres": as the journal has the mode; title and gated are of use, too. */
+/* "xa-mysql", "xa-postgres": the mode in the journal; its title and gated are useful, too. */
 const struct rt_party_kind *rt_resource_kind(struct rt_resource *r);
-/* Its URL without a password, for the journal and for people; at most SIZE bytes with the end. */
+/* Its URL without a password, for the journal and for people; at most SIZE bytes with the NUL. */
 void rt_resource_url(struct rt_resource *r, char *out, size_t size);
-/* Whether the last that was heard of it was good; true before the first. Cheap. */
+/* Whether the last news of it was good; true before the first. Cheap. */
 bool rt_resource_is_up(struct rt_resource *r);
 void *rt_resource_user(const struct rt_resource *r); /* its owner's; NULL at first */
 void rt_resource_set_user(struct rt_resource *r, void *user);
 
 /* ---- Errands ---------------------------------------------------------------- */
 
-/* Zeroed, then filled by who asks: op (what, flags, deadline, list, forget), part, place, done, user. Lent until
- * done(): nobody looks at it meanwhile.
+/* Zeroed, then filled by the asker: op (what, flags, deadline, list, forget), part, place, done, user. Lent until
+ * done(): nobody else looks at it meanwhile.
  *
- * What is answered: op.reply, op.err, op.list, op.forget and PART, as branch.h says of a keeper's op; of a GATE as if
- * it had been asked of PART alone. And beyond that
+ * The answer: op.reply, op.err, op.list, op.forget and PART, as branch.h says for a keeper's op; a GATE is answered as
+ * if it had been asked about PART alone. In addition:
  *   LOST       `unsent`: nobody was there, or it was too late: nothing was said of it (ROTA_UNREACHABLE, ROTA_CANCELED,
  *              ROTA_NOMEM). Else it may have been done
  *   REFUSED    also: the resource does not let us in (ROTA_AUTH), has no two-phase commit (ROTA_UNSUPPORTED); another
@@ -130,19 +137,19 @@ void rt_resource_set_user(struct rt_resource *r, void *user);
  * errmsg is one line with the way out, "" with a good reply. */
 struct rt_errand {
     struct rt_errand *next; /* the queue's while it is lent; else the asker's */
-    struct rt_party_op op; /* op.part is set by rt_resource_ask: PART, or NULL of what is of none */
+    struct rt_party_op op; /* op.part is set by rt_resource_ask: PART, or NULL if the op has none */
     struct rt_part part;
     struct rt_place place; /* identity not 0: no other database will do */
     void (*done)(struct rt_errand *e);
     void *user;
     bool unsent;
-    /* Answered, if a connection was there: what the database at the URL calls itself (0: not known), and its table. */
+    /* Answered, if there was a connection: the identity of the database at the URL (0: not known), and its table. */
     struct rt_place seen;
     char errmsg[256];
 };
 
 /* From any thread; never waits. 0: it is taken, and will be answered. Else (ROTA_NOMEM; ROTA_CANCELED: closing) it was
- * not, done() will not be called, and it is the caller's again. A worker is started where there is none. */
+ * not, done() will not be called, and it is the caller's again. Starts a worker if there is none. */
 int rt_resource_ask(struct rt_resource *r, struct rt_errand *e);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define PATH_ROOM 4096
 #define LINE_ROOM (RT_URL_MAX + 512)
-#define HOOK "on_attention" /* not the name of a resource */
+#define HOOK RT_RESOURCE_HOOK
 
 const char *rt_resources_system = "/etc/rota/txn";
 
@@ -27,7 +27,7 @@ struct reading {
     bool has_password;
 };
 
-/* ERR with "FILE:LINE: " before what is wrong. */
+/* Returns ERR, with "FILE:LINE: " before the message. */
 static int fault(const struct reading *f, int err, const char *what, char *errmsg, size_t size)
 {
     snprintf(errmsg, size, "%.100s:%u: %s", f->path, f->line, what);
@@ -44,7 +44,7 @@ static int take_hook(struct reading *f, const char *command, char *errmsg, size_
     if (t->on_attention != NULL && t->on_attention_load == f->load)
         return fault(f, ROTA_INVALID, HOOK " is named twice: keep one", errmsg, size);
     if (t->on_attention != NULL)
-        return 0; /* the first file's */
+        return 0; /* the first file's counts */
     t->on_attention = rt_strdup(command);
     t->on_attention_load = f->load;
     return t->on_attention != NULL ? 0 : fault(f, ROTA_NOMEM, "out of memory", errmsg, size);
@@ -61,8 +61,8 @@ static int take_line(struct reading *f, char *line, char *errmsg, size_t size)
         return fault(f, ROTA_INVALID, "the line is too long", errmsg, size);
     if (text[0] == '\0' || text[0] == '#')
         return 0;
-    if (equals == NULL) /* not shown: it may have a secret */
-        return fault(f, ROTA_INVALID, "that is not NAME = URL", errmsg, size);
+    if (equals == NULL) /* not shown: it may hold a secret */
+        return fault(f, ROTA_INVALID, "this is not NAME = URL", errmsg, size);
     *equals = '\0';
     if (strcmp(rt_config_trim(text), HOOK) == 0)
         return take_hook(f, rt_config_trim(equals + 1), errmsg, size);
@@ -81,13 +81,13 @@ static void warn(const struct reading *f, FILE *file)
         (st.st_mode & S_IROTH) == 0)
         return;
     snprintf(line, sizeof(line),
-             "%.100s has a password in it, and everybody can read it: chmod 600 it, or use "
+             "%.100s contains a password, and everybody can read it: chmod 600 it, or use "
              "?password_file=",
              f->path);
     hooks->warn(hooks->arg, line);
 }
 
-/* MUST: it is an error if there is none. */
+/* MUST: a missing file is an error. */
 static int read_file(struct rt_resources *t, const char *path, bool must, char *errmsg, size_t size)
 {
     struct reading f = {.table = t, .path = path};
@@ -98,7 +98,7 @@ static int read_file(struct rt_resources *t, const char *path, bool must, char *
     if (file == NULL && !must && (errno == ENOENT || errno == ENOTDIR))
         return 0;
     if (file == NULL) {
-        snprintf(errmsg, size, "%.150s, a list of resources, cannot be read: %s", path,
+        snprintf(errmsg, size, "the list of resources %.150s cannot be read: %s", path,
                  strerror(errno));
         return ROTA_INVALID;
     }
@@ -111,7 +111,7 @@ static int read_file(struct rt_resources *t, const char *path, bool must, char *
         rv = take_line(&f, line, errmsg, size);
     }
     if (rv == 0 && ferror(file) != 0) {
-        snprintf(errmsg, size, "%.150s, a list of resources, cannot be read: %s", path,
+        snprintf(errmsg, size, "the list of resources %.150s cannot be read: %s", path,
                  strerror(errno));
         rv = ROTA_INVALID;
     }

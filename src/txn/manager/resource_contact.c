@@ -3,8 +3,8 @@
  *
  *   connect ──▶ attached without a table (who is there, may it) ──▶ an errand that needs one: attached to that
  *
- * Which database a table is in is learnt with it (branch/identity.c). An errand whose branch is in another one is
- * refused before anything is asked. */
+ * Attaching to a table tells which database it is in (branch/identity.c). An errand whose branch is in another database
+ * is refused before anything is asked. */
 #include "txn/manager/resource_inside.h"
 
 #include "base/bug.h"
@@ -22,7 +22,7 @@
 
 /* ---- Opening ------------------------------------------------------------------------ */
 
-/* As rt_party_do, but it can be ended. */
+/* Like rt_party_do, but it can be stopped. */
 static enum rt_reply attach(struct rt_contact *contact, struct rt_effort *effort, uint32_t flags,
                             int *err)
 {
@@ -40,7 +40,7 @@ static enum rt_reply attach(struct rt_contact *contact, struct rt_effort *effort
     return op.reply;
 }
 
-/* Who is there: whether it will do at all. */
+/* Checks who is there, and whether it will do at all. */
 static int greet(struct rt_contact *contact, struct rt_effort *effort, char *errmsg, size_t size)
 {
     int err = rt_party_open(&contact->party, contact->reach->kind, contact->conn, true, NULL,
@@ -68,8 +68,8 @@ static int open_at(struct rt_contact *contact, const struct rt_url *url, size_t 
     return err;
 }
 
-/* One place after the other, each with its share of the time. What the first that will not have us says counts, for
- * the others may just not be there. */
+/* One place after the other, each with its share of the time. The error of the first that refuses us counts, for the
+ * others may just not be there. */
 static int open_any(struct rt_contact *contact, struct rt_spot *spot, const struct rt_url *url,
                     struct rt_effort *effort, char *errmsg, size_t size)
 {
@@ -97,7 +97,7 @@ int rt_contact_open(struct rt_contact *contact, struct rt_spot *spot, struct rt_
                     char *errmsg, size_t size)
 {
     char password[PASSWORD_ROOM];
-    struct rt_url url = spot->url; /* its texts are the spot's */
+    struct rt_url url = spot->url; /* its texts belong to the spot */
 
     int err = rt_url_password(&url, password, sizeof(password), errmsg, size);
     if (err == 0) {
@@ -136,7 +136,7 @@ static bool refuse(struct rt_errand *e, enum rt_reply reply, int err)
     return false;
 }
 
-/* ASKED was not there, or could not be had. */
+/* ASKED is not there, or we may not use it. */
 static bool refuse_table(struct rt_contact *contact, const char *name, struct rt_errand *e, int err)
 {
     bool elsewhere = e->place.marks[0] != '\0' && err == ROTA_INVALID;
@@ -153,7 +153,7 @@ static bool refuse_table(struct rt_contact *contact, const char *name, struct rt
     return refuse(e, RT_REPLY_REFUSED, err);
 }
 
-/* Attached to what E asks for: its index in `known`; or -1, and E has its reply. */
+/* Attaches to what E asks for: returns its index in `known`; or -1, and E has its reply. */
 static int known_place(struct rt_contact *contact, struct rt_effort *effort, const char *name,
                        struct rt_errand *e)
 {
@@ -192,7 +192,8 @@ bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, cons
 
     if (e->op.what == RT_PARTY_FORGET) /* a fence is where the URL leads */
         snprintf(p->marks, sizeof(p->marks), "%s", contact->marks);
-    if (!needs_table(e))
+    bool anywhere = e->op.what == RT_PARTY_FORGET && p->kind->gated && p->marks[0] == '\0';
+    if (!needs_table(e) || anywhere) /* MariaDB searches all its databases for markers */
         return true;
     int i = known_place(contact, effort, name, e);
     if (i < 0)
@@ -207,7 +208,7 @@ bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, cons
     if (is->identity == 0) {
         snprintf(
             e->errmsg, sizeof(e->errmsg),
-            "%.60s: which database answers there is not known: GRANT SELECT, INSERT ON %.90s TO "
+            "%.60s: cannot tell which database answers there: GRANT SELECT, INSERT ON %.90s TO "
             "its user",
             name, is->marks);
         return refuse(e, RT_REPLY_REFUSED, ROTA_AUTH);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection as a keeper makes one, for who is none: nobody calls it off, its time is its own. */
+/* Connects like a keeper, for callers that are not: nobody cancels it, and it has its own time limit. */
 #include "txn/manager/resource_inside.h"
 
 #include "net/loop.h"
@@ -12,7 +12,7 @@
 
 #define PASSWORD_ROOM 1024
 
-/* One place after the other, each with its share of the time. What the first that will not have us says counts. */
+/* One place after the other, each with its share of the time. The error of the first that refuses us counts. */
 static int dial_any(const struct rt_reach *reach, const struct rt_url *url, int64_t until,
                     bool several, void **conn, char *errmsg, size_t size)
 {
@@ -43,7 +43,7 @@ int rt_reach_dial(const struct rt_reach *reach, const struct rt_url *url, int64_
                   void **conn, char *errmsg, size_t size)
 {
     char password[PASSWORD_ROOM] = "";
-    struct rt_url own = *url; /* its texts are URL's */
+    struct rt_url own = *url; /* its texts belong to URL */
 
     int err = rt_url_check_params(url, reach->params, errmsg, size);
     if (err == 0)

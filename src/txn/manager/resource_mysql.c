@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting to MariaDB by the application's client library, as the engine's URLs say. */
+/* Connecting to MariaDB with the application's client library, as the engine's URLs say. */
 #include "base/alloc.h"
 #include "engine/mysql/mysql.h"
 #include "net/fd.h"
@@ -20,13 +20,13 @@
 #include <sys/stat.h>
 
 #define PORT 3306
-#define CA_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* of Debian's ca-certificates */
-#define HANDSHAKE_S 30 /* that of TLS waits within the library, and cannot be cut */
+#define CA_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* from Debian's ca-certificates */
+#define HANDSHAKE_S 30 /* the TLS one blocks inside the library, and cannot be cut */
 
 #define CLIENT_FIRST 2000 /* errors of the library itself */
 #define CLIENT_LAST 2999
 #define CLIENT_SECURE 2026
-#define CLIENT_PLUGIN 2059 /* a way to log in that it does not know */
+#define CLIENT_PLUGIN 2059 /* an authentication method it does not know */
 #define CLIENT_PLUGIN_FAILED 2061
 #define CLIENT_NO_MEMORY 2008
 
@@ -52,7 +52,7 @@ static int read_url(struct dialed *d, const struct rt_url *url)
     int rv = d->self == NULL ? ROTA_NOMEM
                              : rt_mysql_read_url(d->self, &d->words, url, &d->ring, false);
 
-    if (rv == 0 && !is_secure(url)) /* certificates are for the others */
+    if (rv == 0 && !is_secure(url)) /* certificates are only for mysqls */
         rv = rt_dial_tls(&d->self->tls, &d->words, url, false, "mysqls");
     if (rv == 0 && d->ring.count == 0)
         rv = rt_dial_hosts(&d->ring, &d->words, url, PORT);
@@ -117,7 +117,7 @@ static int refused(struct st_mysql *my, const char *at, char *errmsg, size_t siz
                                                                    : ROTA_UNREACHABLE;
 }
 
-/* A call of the library, which may wait (it looks up the host, and shakes hands). False: it was left to itself. */
+/* A call of the library, which may block (it looks up the host, and shakes hands). False: it was left to itself. */
 static bool call_on(struct dialed *d, struct rt_effort *effort, const struct rt_dial_end *end,
                     int *wait, int ready, struct st_mysql **out)
 {
@@ -137,7 +137,7 @@ static bool call_on(struct dialed *d, struct rt_effort *effort, const struct rt_
     return goes_on;
 }
 
-/* It takes too long, or is not wanted any more: the library is led to the end. */
+/* It takes too long, or is no longer wanted: runs the library to its end. */
 static void give_up(struct st_mysql *my)
 {
     struct st_mysql *out = NULL;

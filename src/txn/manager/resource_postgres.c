@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting to PostgreSQL by libpq, as the engine's URLs say. */
+/* Connecting to PostgreSQL with libpq, as the engine's URLs say. */
 #include "engine/postgres/postgres.h"
 #include "net/fd.h"
 #include "txn/manager/resource_inside.h"
@@ -29,7 +29,7 @@ struct dialed {
     struct rt_conn words; /* for its errmsg */
     struct rt_dial_ring ring;
     struct rt_postgres *self;
-    const char *chosen; /* the sslmode that nobody asked for */
+    const char *chosen; /* our default sslmode */
 };
 
 static int read_url(struct dialed *d, const struct rt_url *url)
@@ -50,7 +50,7 @@ static void fini(struct dialed *d)
     rt_dial_ring_fini(&d->ring);
 }
 
-/* The last of a name counts, so what is ours comes last. Looks the host up. */
+/* The last value of a name counts, so ours come last. Looks the host up. */
 static PGconn *begin(struct dialed *d, const struct rt_dial_end *end)
 {
     const struct rt_postgres *p = d->self;
@@ -104,7 +104,7 @@ static void quiet(void *arg, const PGresult *result)
     (void)result;
 }
 
-/* Until it is up: 0; or an error. */
+/* Polls until it is up: 0; or an error. */
 static int poll_up(struct dialed *d, PGconn *pg, struct rt_effort *effort, const char *at,
                    char *errmsg, size_t size)
 {

@@ -14,7 +14,7 @@
 struct rt_service_name {
     struct rt_service_name *next;
     struct rt_http_site *site;
-    unsigned load; /* by which file it was named; 0: by none */
+    unsigned load; /* which file named it; 0: none */
     char name[];
 };
 
@@ -40,7 +40,7 @@ static struct rt_service_name *append(struct rt_resources *t, const char *name)
     return s;
 }
 
-/* Under the mutex. SITE is taken, or still the caller's: then *SITE is as before. */
+/* Under the mutex. *SITE is taken; or it is still the caller's, and unchanged. */
 static int put(struct rt_resources *t, const char *name, struct rt_http_site **site, unsigned load,
                char *errmsg, size_t size)
 {

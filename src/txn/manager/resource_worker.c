@@ -3,10 +3,10 @@
  *
  *   forever: late errands are answered
  *            nothing to do: wait; for 60 s: leave
- *            no connection: connect, if the pause is over. In vain: all that waits is answered
+ *            no connection: connect, if the pause is over. On failure all that waits is answered
  *            an errand: place it, ask it, answer it
  *
- * Only this thread touches the connection. It waits in one place (rt_effort_wait), where it is rung for the end. */
+ * Only this thread touches the connection. It waits in one place (rt_effort_wait), where it is woken to end. */
 #include "txn/manager/resource_inside.h"
 
 #include "base/bug.h"
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define IDLE (60000 * RT_RESOURCE_MS)
-#define CONNECT (5000 * RT_RESOURCE_MS) /* what connecting may take, all places together */
+#define CONNECT (5000 * RT_RESOURCE_MS) /* limit for connecting, all places together */
 #define PAUSE_FIRST (100 * RT_RESOURCE_MS)
 #define PAUSE_MOST (2000 * RT_RESOURCE_MS)
 #define REFUSED_FIRST (1000 * RT_RESOURCE_MS)
@@ -52,7 +52,7 @@ static bool is_late(const struct rt_errand *e, int64_t now)
     return e->op.deadline <= now;
 }
 
-/* Takes those that WANTED (NULL: all) says out of all queues. */
+/* Takes the errands that WANTED accepts (NULL: all) out of all queues. */
 static struct rt_errand *take_out(struct rt_resource *r,
                                   bool (*wanted)(const struct rt_errand *, int64_t), int64_t now)
 {
@@ -98,7 +98,7 @@ static void answer_late(struct rt_resource *r)
     pthread_mutex_lock(&r->mu);
 }
 
-/* Locked, and again when it returns. To all that waits: what was found out when it was connected. */
+/* Locked, and again when it returns. Answers all that waits with what connecting found out. */
 static void answer_all(struct rt_resource *r, int err)
 {
     struct rt_errand *all = take_out(r, NULL, 0);
@@ -133,7 +133,7 @@ static int limit_ms(int64_t until, int64_t now)
     return until == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Locked, and again when it returns: until rung, FD, UNTIL, or an errand is late. */
+/* Locked, and again when it returns: waits until rung, FD is ready, UNTIL, or an errand is late. */
 static int rest(struct rt_resource *r, int fd, short events, int64_t until)
 {
     struct pollfd fds[2] = {{.fd = r->wake, .events = POLLIN}, {.fd = fd, .events = events}};
@@ -280,7 +280,7 @@ static bool connect_now(struct rt_resource *r)
 
 /* ---- One errand ----------------------------------------------------------------------------- */
 
-/* As rt_party_do, but it can be ended. */
+/* Like rt_party_do, but it can be stopped. */
 static enum rt_reply ask(struct rt_resource *r, struct rt_party_op *op)
 {
     struct rt_party *p = r->contact.party;
@@ -326,7 +326,7 @@ static bool is_same_place(const struct rt_errand *a, const struct rt_errand *b)
     return a->place.identity == b->place.identity && strcmp(a->place.marks, b->place.marks) == 0;
 }
 
-/* What the op of all says of one. */
+/* What the common op's reply means for one. */
 static enum rt_reply gate_reply(const struct rt_resource *r, enum rt_reply all,
                                 const struct rt_part *part)
 {
@@ -337,7 +337,7 @@ static enum rt_reply gate_reply(const struct rt_resource *r, enum rt_reply all,
     return r->contact.reach->kind->gated && part->seen == 0 ? RT_REPLY_ABSENT : RT_REPLY_HELD;
 }
 
-/* E, with those that follow it, all of one place. */
+/* FIRST, with those that follow it, all of one place. */
 static void do_gates(struct rt_resource *r, struct rt_errand *first)
 {
     struct rt_part parts[GATES_MOST];
@@ -387,7 +387,7 @@ static struct rt_errand *pop(struct rt_queue *q)
     return e;
 }
 
-/* Those of the place of the first one. */
+/* Takes the first, and all others of the same place. */
 static struct rt_errand *pop_gates(struct rt_queue *q)
 {
     struct rt_errand *first = pop(q), *last = first, **at = &q->first;
@@ -412,7 +412,8 @@ static struct rt_errand *pop_gates(struct rt_queue *q)
     return first;
 }
 
-/* Locked, and again when it returns. The connection is there. True: something was done; false: not before *UNTIL. */
+/* Locked, and again when it returns. The connection is there. True: something was done; false: nothing to do before
+ * *UNTIL. */
 static bool do_next(struct rt_resource *r, int64_t *until)
 {
     bool gated = r->contact.reach->kind->gated;
@@ -464,7 +465,7 @@ static bool without(struct rt_resource *r)
     return true;
 }
 
-/* Locked, and again when it returns. A connection that still answers, as far as can be seen. */
+/* Locked, and again when it returns. The connection still works, as far as can be seen. */
 static void with(struct rt_resource *r)
 {
     int64_t until = INT64_MAX;
@@ -477,7 +478,7 @@ static void with(struct rt_resource *r)
         close_contact(r);
 }
 
-/* Another URL: nothing that was known of the last one counts. */
+/* Another URL: nothing known of the last one counts. */
 static void look_at_spot(struct rt_resource *r)
 {
     if (r->version == r->version_tried)
@@ -513,7 +514,7 @@ void *rt_worker_main(void *arg)
         idle = !has_errands(r) && rt_loop_clock() >= r->asked_at + IDLE;
         if (idle && r->contact.conn != NULL)
             close_contact(r);
-        idle = idle && !has_errands(r); /* nobody asked while that took place */
+        idle = idle && !has_errands(r); /* nobody asked in the meantime */
     }
     if (r->contact.conn != NULL)
         close_contact(r);

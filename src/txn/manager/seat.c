@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of the application's that are attached: a server is looked at once per connection, not per branch.
+/* The application's attached connections: a server is checked once per connection, not once per branch.
  *
- * A connection is known by its address and by the cookie of its socket, which the kernel gives to no other: an address
- * that was used again, or a library that connected anew by itself, is another connection. */
+ * A connection is known by its address and by its socket's cookie, which the kernel gives to no other: a reused
+ * address, or a library that reconnected on its own, is another connection. */
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define SEATS_MOST 4096 /* beyond that one that is free goes for each that comes */
+#define SEATS_MOST 4096 /* beyond that each new one evicts a free one */
 
 static uint64_t cookie_of(const struct rt_party *party)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forgetting what is long over: the core (txn/core/gc.h) says what comes when; here it is asked.
+/* Forgetting what is long over: the core (txn/core/gc.h) says what to ask when; this asks it.
  *
+ * What time it is, the journal says (journal.h: FORGET): this machine's clock may be wrong, and what it forgot would be
+ * forbidden to everybody.
  * A resource that cannot be reached keeps its markers until the next time: they harm nobody. */
 #include "txn/manager/inside.h"
 
@@ -11,7 +13,7 @@
 #include <string.h>
 
 #define EVERY_MOST \
-    (INT64_C(3600) * 1000) /* ms between two times; less if outcomes are kept for less than a day */
+    (INT64_C(3600) * 1000) /* ms between two runs; less if outcomes are kept for less than a day */
 #define EVERY_LEAST INT64_C(1000)
 
 struct rt_sweeper {
@@ -21,14 +23,14 @@ struct rt_sweeper {
     struct rt_timer_call timer;
     struct rt_journal_op op;
     struct rt_errand errand;
-    struct rt_txn_id *keep; /* what is undone below the floor */
+    struct rt_txn_id *keep; /* not done, and below the floor */
     size_t keep_count, keep_room;
     bool no_memory;
     bool busy;      /* something is under way */
-    uint32_t stage; /* of the resource: 0: its markers, then what `stages` says */
+    uint32_t stage; /* at the resource: 0: its markers, then as `stages` says */
 };
 
-/* What is forgotten at a resource, one after the other: flags of RT_PARTY_FORGET. */
+/* What is forgotten at a resource, in this order: flags of RT_PARTY_FORGET. */
 static const uint32_t stages[] = {0, RT_PARTY_FENCES, RT_PARTY_PROMISES};
 #define STAGES (sizeof(stages) / sizeof(stages[0]))
 
@@ -81,6 +83,10 @@ static void told(struct rt_asker *a, struct rt_journal_op *op)
         submit(s); /* from the cursor on */
         return;
     }
+    if (op->err == 0 && !scan) {
+        rt_gc_raised(&s->gc, op->forget.before_ms);
+        rt_gc_raised(&s->gc, op->forget.floor_ms);
+    }
     if (op->err != 0 || (scan && s->no_memory))
         answered(s, RT_GC_LOST);
     else
@@ -91,6 +97,7 @@ static void ask_forget(struct rt_sweeper *s)
 {
     s->op = (struct rt_journal_op){.kind = RT_JOURNAL_FORGET};
     s->op.forget.before_ms = s->gc.floor_ms;
+    s->op.forget.keep_ms = s->asker.m->opts.keep_ms;
     submit(s);
 }
 
@@ -177,7 +184,7 @@ static void go_on(struct rt_sweeper *s)
     default:
         if (s->gc.step == RT_GC_REST)
             rest(s);
-        else /* a pause after what came to nothing */
+        else /* a pause after a failure */
             rt_timers_start(&m->loop.timers, &s->timer.timer, s->gc.retry.at);
     }
 }
@@ -197,7 +204,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
 
     if (s->gc.step == RT_GC_REST) {
         rt_resources_each(m->resources, count, &resources);
-        rt_gc_start(&s->gc, resources, rt_txns_wall_ms(), m->opts.keep_ms, now);
+        rt_gc_start(&s->gc, resources, RT_TXN_BIRTH_MAX, 0, now);
     }
     go_on(s);
 }

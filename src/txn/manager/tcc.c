@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services: functions of the application's that take part by try, confirm and cancel, found again by name. */
+/* Services: the application's functions that take part by try, confirm and cancel, found by name. */
 #include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
@@ -112,7 +112,7 @@ static void run(struct rt_service_call *c)
     say_reply(c, rv);
 }
 
-/* On a thread of a carrier's. */
+/* On a carrier's thread. */
 static void on_done(struct rt_service_call *c)
 {
     const struct rota_branch *b = c->user;
@@ -149,7 +149,7 @@ static int send_call(struct rota_branch *b, struct rt_service_call *c)
     return m->pool != NULL ? rt_pool_ask(m->pool, c) : ROTA_NOMEM;
 }
 
-/* OP of B leaves, by SEQ. Else ROTA_*: it did not. */
+/* OP of B leaves, with SEQ. ROTA_*: it did not. */
 static int leave_for(struct rota_branch *b, enum rt_service_op op, uint32_t seq)
 {
     struct rota_txn *t = b->txn;
@@ -188,14 +188,14 @@ void rt_tcc_ask(struct rota_branch *b, enum rt_branch_op op, uint32_t seq)
     if (rv == ROTA_UNSUPPORTED)
         rt_entry_say(
             &b->line,
-            "nobody serves %.80s in this process: rota_tcc_serve it here, or recover in a process that does",
+            "%.80s is not served in this process: call rota_tcc_serve here, or recover in one that serves it",
             b->name);
     rt_drive_answer(b, seq, rv == ROTA_UNSUPPORTED ? RT_REPLY_ABSENT : RT_REPLY_LOST);
 }
 
 /* ---- Tries ------------------------------------------------------------------------------- */
 
-/* Whoever waits for its try is told. */
+/* Tells whoever waits for its try. */
 static void tell(struct rota_branch *b, int err, const char *line)
 {
     struct rt_caller *call = b->begins;
@@ -215,7 +215,7 @@ static void try_answered(struct rota_branch *b, uint32_t seq, const struct rt_se
     rt_drive_answer(b, seq, yes || no ? c->reply : RT_REPLY_LOST);
     if (b->begins == NULL)
         return;
-    if (b->answer != NULL && c->body != NULL) /* whoever waits has the place for it still */
+    if (b->answer != NULL && c->body != NULL) /* the waiter still has the room for it */
         snprintf(b->answer, b->answer_room, "%s", c->body);
     tell(b, yes ? 0 : no ? ROTA_ABORTED : ROTA_UNKNOWN, c->errmsg);
 }
@@ -331,10 +331,9 @@ void rt_tcc_leave(struct rota_txn *t)
 void rt_tcc_close(struct rota_txns *m)
 {
     pthread_mutex_lock(&m->mu);
-    while (m->trying > 0) /* functions of the application's run, on its own threads */
+    while (m->trying > 0) /* the application's functions run, on its own threads */
         pthread_cond_wait(&m->tried, &m->mu);
     pthread_mutex_unlock(&m->mu);
-    rt_tcc_http_close(m);
     rt_pool_close(m->pool);
     m->pool = NULL;
     while (m->service_back != NULL) {
@@ -357,15 +356,15 @@ static int check_name(const struct rota_txns *m, const char *name)
     size_t size = name != NULL ? strlen(name) : 0;
 
     if (size == 0 || size > RT_JOURNAL_NAME_MAX)
-        return rt_txns_fail(m, ROTA_INVALID, "the name of a service has 1 to %d bytes",
+        return rt_txns_fail(m, ROTA_INVALID, "the name of a service must have 1 to %d bytes",
                             RT_JOURNAL_NAME_MAX);
     if (strncmp(name, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
         return rt_txns_fail(m, ROTA_INVALID,
-                            "the name of a service does not begin with '" RT_JOURNAL_OWN "'");
+                            "the name of a service must not begin with '" RT_JOURNAL_OWN "'");
     return 0;
 }
 
-/* NAME is served from now on: what waits for that is called at once. */
+/* NAME is served from now on: services that waited for that are called at once. */
 static void wake_those(struct rota_txns *m, const char *name)
 {
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
@@ -424,7 +423,8 @@ int rt_tcc_check(struct rota_txn *t, const char *name, const void *payload, size
     if (rv != 0)
         return rv;
     if (size > RT_SERVICE_BYTES || (size > 0 && payload == NULL))
-        return rt_txns_fail(t->m, ROTA_INVALID, "a payload has at most %d bytes", RT_SERVICE_BYTES);
+        return rt_txns_fail(t->m, ROTA_INVALID, "a payload may have at most %d bytes",
+                            RT_SERVICE_BYTES);
     if (rt_loop_clock() >= t->core.deadline_at)
         return rt_txns_fail(t->m, ROTA_ABORTED, "the deadline of the transaction has passed");
     return 0;
@@ -491,9 +491,10 @@ static int try_here(struct rota_txn *t, struct rota_branch *b, const struct rt_s
     if (reply == RT_REPLY_YES)
         return 0;
     bool no = reply == RT_REPLY_NO;
-    return rt_txns_fail_late(serial, no ? ROTA_ABORTED : ROTA_UNKNOWN,
-                             no ? "the service said no to the try"
-                                : "the try failed, and may have reserved: commit will say ABORTED");
+    return rt_txns_fail_late(
+        serial, no ? ROTA_ABORTED : ROTA_UNKNOWN,
+        no ? "the service said no to the try"
+           : "the try failed, but may have reserved something: commit will say ABORTED");
 }
 
 const char *rt_tcc_why_not(int rv)
@@ -518,7 +519,7 @@ int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, siz
     if (s == NULL) {
         pthread_mutex_unlock(&m->mu);
         return rt_txns_fail(m, ROTA_UNSUPPORTED,
-                            "nobody serves %.80s here: rota_tcc_serve it first", name);
+                            "%.80s is not served here: call rota_tcc_serve first", name);
     }
     rt_caller_waits(&call);
     rv = rt_tcc_add(t, RT_TCC_CALL, name, payload, size, &call, true, &b);
@@ -554,6 +555,6 @@ int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payloa
         return 0;
     rt_caller_free(call);
     if (rv == ROTA_UNSUPPORTED)
-        return rt_txns_fail(m, rv, "nobody serves %.80s here: rota_tcc_serve it first", name);
+        return rt_txns_fail(m, rv, "%.80s is not served here: call rota_tcc_serve first", name);
     return rt_txns_fail(m, rv, "%s", rt_tcc_why_not(rv));
 }

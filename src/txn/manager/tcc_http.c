@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches that are services over HTTP: rota_tcc_http, and who carries their calls. */
+/* Branches that are services over HTTP: rota_tcc_http, and the carrier of their calls. */
 #include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
@@ -24,10 +24,25 @@ static struct rt_http_site *find_site(void *arg, const char *name)
 
 int rt_tcc_http_send(struct rota_txns *m, struct rt_service_call *c)
 {
-    const struct rt_http_calls_options options = {.site = find_site, .arg = m};
+    const struct rt_http_calls_options options = {.site = find_site, .arg = m, .hosted = true};
     int rv = m->http != NULL ? 0 : rt_http_calls_open(&m->http, &options);
 
     return rv == 0 ? rt_http_calls_ask(m->http, c) : rv;
+}
+
+int rt_tcc_http_fd(const struct rota_txns *m)
+{
+    return m->http != NULL ? rt_http_calls_fd(m->http) : -1;
+}
+
+int64_t rt_tcc_http_turn(struct rota_txns *m, bool ready)
+{
+    if (m->http == NULL)
+        return RT_NEVER;
+    pthread_mutex_unlock(&m->mu);
+    int64_t next = rt_http_calls_turn(m->http, ready);
+    pthread_mutex_lock(&m->mu);
+    return next;
 }
 
 void rt_tcc_http_close(struct rota_txns *m)
@@ -45,7 +60,7 @@ static void read_what(struct rota_tcc_http *out, const struct rota_tcc_http *wha
         memcpy(out, what, size < sizeof(*out) ? size : sizeof(*out));
 }
 
-/* What the branch is called: its service's name, or where it is. */
+/* The branch's name: its service's name, or where it is. */
 static int name_it(struct rota_txns *m, const struct rota_tcc_http *what,
                    const struct rt_http_payload *p, char out[RT_JOURNAL_NAME_MAX + 1])
 {
@@ -65,9 +80,8 @@ static int name_it(struct rota_txns *m, const struct rota_tcc_http *what,
     if (what->resource != NULL)
         snprintf(out, RT_JOURNAL_NAME_MAX + 1, "%s", what->resource);
     if (has_path && what->resource == NULL)
-        return rt_txns_fail(
-            m, ROTA_INVALID,
-            "a path needs the name of its service: say which, or write a whole URL");
+        return rt_txns_fail(m, ROTA_INVALID,
+                            "a path needs the name of its service: give that, or a whole URL");
     struct rt_http_site *site = has_path ? rt_resources_site(m->resources, what->resource) : NULL;
     rt_http_site_let_go(site);
     if (has_path && site == NULL)
@@ -78,7 +92,7 @@ static int name_it(struct rota_txns *m, const struct rota_tcc_http *what,
     return 0;
 }
 
-/* The branch's bytes, *OUT (to be freed) of *BYTES, and its name. */
+/* Makes the branch's bytes, *OUT (to be freed), *BYTES long, and its name. */
 static int build(struct rota_txn *t, const struct rota_tcc_http *what,
                  char name[RT_JOURNAL_NAME_MAX + 1], void **out, size_t *bytes)
 {
@@ -93,7 +107,7 @@ static int build(struct rota_txn *t, const struct rota_tcc_http *what,
     char line[RT_TXN_LINE] = "";
 
     if (what->body == NULL && what->size > 0)
-        return rt_txns_fail(t->m, ROTA_INVALID, "a body of %zu bytes is NULL", what->size);
+        return rt_txns_fail(t->m, ROTA_INVALID, "a body of %zu bytes cannot be NULL", what->size);
     if (p.urls[0][0] == '\0' && p.urls[1][0] == '\0' && p.urls[2][0] == '\0')
         return rt_txns_fail(t->m, ROTA_INVALID,
                             "a service needs a URL for at least one of try, confirm, cancel");
@@ -118,11 +132,11 @@ static int check(struct rota_txn *t, struct rota_tcc_http *own, const struct rot
     read_what(own, what, size);
     int rv = rt_tcc_check(t, own->resource != NULL ? own->resource : "-", NULL, 0);
     if (rv == 0 && (answer == NULL) != (room == 0))
-        rv = rt_txns_fail(t->m, ROTA_INVALID, "an answer needs both, a place and its size");
+        rv = rt_txns_fail(t->m, ROTA_INVALID, "an answer needs both a place and its size");
     return rv;
 }
 
-/* Added with the mutex; CALL is told when its try was answered. */
+/* Adds it, with the mutex; CALL is told when its try is answered. */
 static int begin(struct rota_txn *t, const struct rota_tcc_http *what, char *answer, size_t room,
                  struct rt_caller *call)
 {
@@ -156,7 +170,7 @@ int rota_tcc_http_sized(struct rota_txn *t, const struct rota_tcc_http *what, si
         rv = rt_txns_enter(t->m, "rota_tcc_http");
     if (rv != 0)
         return rv;
-    struct rota_txns *m = t->m;
+    uint64_t serial = t->m->serial; /* once it is added, M may be closed by another thread */
     rt_caller_waits(&call);
     if (answer != NULL)
         answer[0] = '\0';
@@ -165,8 +179,7 @@ int rota_tcc_http_sized(struct rota_txn *t, const struct rota_tcc_http *what, si
         sem_destroy(&call.sem);
         return rv;
     }
-    pthread_mutex_lock(&m->mu);
-    return rt_txns_wait(m, &call);
+    return rt_txns_await(serial, &call);
 }
 
 int rota_tcc_http_async_sized(struct rota_txn *t, const struct rota_tcc_http *what, size_t size,

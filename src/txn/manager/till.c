@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define CONNECT_NS INT64_C(10000000000)
-#define LOOK_MS 60000 /* a poll waits for so long at most */
+#define LOOK_MS 60000 /* a poll waits this long at most */
 
 int rt_till_open(struct rt_till *till, const char *url)
 {

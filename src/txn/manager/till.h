@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of our own to one database: opened by a URL, by the client library that is found at run time; one
- * statement at a time. */
+/* A connection of our own to one database: opened from a URL, with the client library found at run time; one statement
+ * at a time. */
 #ifndef RT_TILL_H
 #define RT_TILL_H
 
@@ -16,17 +16,17 @@ struct rt_till {
     char errmsg[256];
 };
 
-/* 0 or ROTA_*, and errmsg says why. Give it back with rt_till_close, also after a failure. */
+/* 0 or ROTA_*, and errmsg says why. Close it with rt_till_close, even after a failure. */
 int rt_till_open(struct rt_till *till, const char *url);
 void rt_till_close(struct rt_till *till);
 
 /* SQL as it stands, however long. False: it failed, or was not answered within WITHIN ns (the connection is lost then), and
  * errmsg says why. */
 bool rt_till_tell(struct rt_till *till, const char *sql, int64_t within);
-/* The same of a short one, however long it takes. */
+/* The same for a short statement, however long it takes. */
 __attribute__((format(printf, 2, 3))) bool rt_till_say(struct rt_till *till, const char *format,
                                                        ...);
-/* The one number that a statement answers; -1: it failed. */
+/* The single number that a statement returns; -1: it failed. */
 long long rt_till_number(struct rt_till *till, const char *sql);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches on connections of the application's: two-phase commit at MariaDB and PostgreSQL. */
+/* Branches on the application's connections: two-phase commit at MariaDB and PostgreSQL. */
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
@@ -20,13 +20,9 @@ static int check(struct rota_txn *t, const char *resource, const struct rt_party
         return rt_txns_fail(t->m, ROTA_UNSUPPORTED, "this library was built without PostgreSQL");
     if (conn == NULL)
         return rt_txns_fail(t->m, ROTA_INVALID, "a branch needs a connection");
-    size_t size = resource != NULL ? strlen(resource) : 0;
-    if (size == 0 || size > RT_JOURNAL_NAME_MAX)
-        return rt_txns_fail(t->m, ROTA_INVALID, "the name of a resource has 1 to %d bytes",
-                            RT_JOURNAL_NAME_MAX);
-    if (strncmp(resource, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
-        return rt_txns_fail(t->m, ROTA_INVALID,
-                            "the name of a resource does not begin with '" RT_JOURNAL_OWN "'");
+    const char *fault = rt_resource_name_fault(resource != NULL ? resource : "");
+    if (fault != NULL)
+        return rt_txns_fail(t->m, ROTA_INVALID, "%s", fault);
     if (rt_loop_clock() >= t->core.deadline_at)
         return rt_txns_fail(t->m, ROTA_ABORTED, "the deadline of the transaction has passed");
     return 0;
@@ -41,7 +37,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
 
     snprintf(line, RT_TXN_LINE, "out of memory");
     if (t->core.count >= RT_JOURNAL_BRANCHES_MAX) {
-        snprintf(line, RT_TXN_LINE, "a transaction has at most %d branches",
+        snprintf(line, RT_TXN_LINE, "a transaction can have at most %d branches",
                  RT_JOURNAL_BRANCHES_MAX);
         return ROTA_INVALID;
     }
@@ -84,7 +80,7 @@ static int begin_there(struct rota_txns *m, struct rota_branch *b, char *line)
     return op.err != 0 ? op.err : ROTA_PROTOCOL;
 }
 
-/* The journal knows its resource, or is told. */
+/* Tells the journal of its resource, unless it knows. */
 static void make_known(struct rota_txn *t, struct rota_branch *b)
 {
     struct rt_seat *seat = b->seat;
@@ -145,7 +141,7 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
         rt_seat_leave(m, b->seat);
         b->seat = NULL;
         b->bond->part.failed =
-            true; /* if it is registered, whoever began it waits for it in vain */
+            true; /* if it is registered, whoever began T would wait for it in vain */
         if (!b->added)
             rt_entry_free_branch(b);
     }
@@ -155,7 +151,7 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
 #define TOO_LATE \
     "the transaction was decided before, its deadline has passed, or its manager is closed"
 
-/* Before it begins: of a joined one, whether the journal has it. */
+/* Before it begins in a joined transaction: whether the journal has it. */
 static bool may_begin(struct rota_branch *b)
 {
     struct rota_txn *t = b->txn;
@@ -213,14 +209,14 @@ void rt_xa_begun(struct rota_branch *b)
     begin_over(b, b->bond->op.reply == RT_REPLY_DONE ? 0 : err, line);
 }
 
-/* Hands it to the keeper, who answers CALL. */
+/* Hands it to the keeper, which answers CALL. */
 static int begin_by_keeper(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                            const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
                            struct rt_caller *call, char *line)
 {
     struct rota_branch *b;
 
-    if (t->m->left) {
+    if (t->m->left || t->abandoned) {
         snprintf(line, RT_TXN_LINE, "the manager is being closed");
         return ROTA_CLOSED;
     }
@@ -254,7 +250,7 @@ static int begin_and_wait(struct rota_txn *t, const char *resource, enum rt_bran
     return rt_txns_fail(m, rv, "%s", line);
 }
 
-/* What the keeper knows of is changed with the mutex. */
+/* What the keeper knows is changed with the mutex held. */
 static void hold(struct rota_txn *t)
 {
     if (t->kept)
@@ -360,33 +356,50 @@ int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_c
     return begin_later(t, resource, RT_XA_POSTGRES, POSTGRES, pg, out, fn, arg);
 }
 
-int rota_branch_fail(struct rota_branch *b)
+/* The branch is the caller's own until its transaction is handed over. CALL: the function called, for the message. */
+static int check_own(const struct rota_branch *b, const char *call)
 {
     if (b == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "rota_branch_fail needs a branch");
-    b->bond->part.failed = true;
-    return 0;
-}
-
-/* It is the caller's own until its transaction is handed over. */
-int rota_branch_last(struct rota_branch *b, const char *sql, uint64_t *changed)
-{
-    if (b == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "rota_branch_last needs a branch");
+        return rt_txns_fail(NULL, ROTA_INVALID, "%s needs a branch", call);
     struct rota_txns *m = b->txn->m;
     if (rt_txns_forked(m))
         return rt_txns_fail(m, ROTA_FORKED, "this branch belongs to the parent process");
+    if (b->txn->life != RT_LIFE_HELD)
+        return rt_txns_fail(m, ROTA_INVALID, "%s is too late: vote, commit or abort has begun",
+                            call);
+    return 0;
+}
+
+int rota_branch_fail(struct rota_branch *b)
+{
+    int rv = check_own(b, "rota_branch_fail");
+    if (rv == 0)
+        b->bond->part.failed = true;
+    return rv;
+}
+
+int rota_branch_last(struct rota_branch *b, const char *sql, uint64_t *changed)
+{
+    int rv = check_own(b, "rota_branch_last");
+    if (rv != 0)
+        return rv;
+    struct rota_txns *m = b->txn->m;
     if (b->bond == NULL || b->seat == NULL)
-        return rt_txns_fail(m, ROTA_INVALID, "the branch is on no connection here");
+        return rt_txns_fail(m, ROTA_INVALID, "the branch has no connection here");
     if (sql == NULL || sql[strspn(sql, " \t\r\n;")] == '\0')
         return rt_txns_fail(m, ROTA_INVALID, "rota_branch_last needs a statement");
     if (b->bond->last != NULL)
         return rt_txns_fail(m, ROTA_INVALID, "the branch has its last statement already");
     size_t size = strlen(sql) + 1;
-    char *copy = rt_party_room(b->seat->party, size) == 0 ? rt_alloc(size) : NULL;
+    rv = rt_party_room(b->seat->party, size);
+    if (rv != 0)
+        return rt_txns_fail(m, rv, "%.50s: %s", b->name, b->seat->party->errmsg);
+    char *copy = rt_alloc(size);
     if (copy == NULL)
         return rt_txns_fail(m, ROTA_NOMEM, "out of memory");
     b->bond->part.last = b->bond->last = memcpy(copy, sql, size);
     b->bond->changed = changed;
+    if (changed != NULL)
+        *changed = UINT64_MAX; /* until its answer is known */
     return 0;
 }

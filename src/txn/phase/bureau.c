@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE_MS 1000          /* for requests that are there when it stops */
-#define LOOK_MS INT64_C(60000) /* a poll waits for so long at most */
+#define GRACE_MS 1000          /* for requests under way when it stops */
+#define LOOK_MS INT64_C(60000) /* a poll waits this long at most */
 
 /* ---- Its life ------------------------------------------------------------------------- */
 
@@ -52,11 +52,18 @@ int rt_bureau_listen(struct rt_bureau *d, const struct rt_bureau_options *option
     return rt_http_server_start(&d->server, &http, why, room);
 }
 
+/* The thread of rt_bureau_run looks again. */
 static void ring(struct rt_bureau *d)
 {
     uint64_t one = 1;
     ssize_t n = write(d->bell, &one, sizeof(one));
-    (void)n; /* a counter that is full rings, too */
+    (void)n; /* a full counter rings, too */
+}
+
+/* Something has changed: all look again. */
+static void ring_for_all(struct rt_bureau *d)
+{
+    ring(d);
     pthread_cond_broadcast(&d->changed);
 }
 
@@ -64,7 +71,7 @@ void rt_bureau_stop(struct rt_bureau *d)
 {
     pthread_mutex_lock(&d->mu);
     d->stop = true;
-    ring(d);
+    ring_for_all(d);
     pthread_mutex_unlock(&d->mu);
 }
 
@@ -115,25 +122,29 @@ struct rt_case *rt_bureau_add(struct rt_bureau *d, const struct rt_word *w)
     return c;
 }
 
+/* Wakes whoever waits only if it did something: they drive it in turn, and would wake each other for ever. If it did
+ * nothing, the mutex was never released, and nobody waits for C to be quiet. */
 static void drive(struct rt_bureau *d, struct rt_case *c)
 {
     if (c->drives || d->stop)
         return;
     c->drives = true;
     c->holds++;
-    d->kind->work(d, c);
+    bool did = d->kind->work(d, c);
     c->holds--;
     c->drives = false;
-    pthread_cond_broadcast(&d->changed);
+    if (did)
+        pthread_cond_broadcast(&d->changed);
 }
 
 void rt_bureau_drive(struct rt_bureau *d, struct rt_case *c)
 {
     drive(d, c);
-    ring(d); /* its next time may be another one */
+    ring(d); /* its next time may have changed */
 }
 
-/* What is over goes. The thread of rt_bureau_run only: others find cases, and hold them before they let go of the mutex. */
+/* Frees what is over. Only on the thread of rt_bureau_run: others that find a case hold it before they release the
+ * mutex. */
 static void sweep(struct rt_bureau *d)
 {
     for (struct rt_case **at = &d->first; d->lookups == 0 && *at != NULL;) {
@@ -147,7 +158,7 @@ static void sweep(struct rt_bureau *d)
     }
 }
 
-/* Drives all, for what was heard may have made anything due; returns when the next one is. */
+/* Drives all cases, because what was heard may have made anything due; returns when the next one is due. */
 static int64_t turn(struct rt_bureau *d)
 {
     int64_t next = INT64_MAX;
@@ -160,7 +171,7 @@ static int64_t turn(struct rt_bureau *d)
     return next;
 }
 
-/* False: it is to end. */
+/* False: it must end. */
 static bool rest(struct rt_bureau *d, int stop_fd, int64_t until)
 {
     struct pollfd p[] = {{.fd = d->bell, .events = POLLIN}, {.fd = stop_fd, .events = POLLIN}};
@@ -183,7 +194,7 @@ void rt_bureau_run(struct rt_bureau *d, int stop_fd)
         pthread_mutex_lock(&d->mu);
     }
     d->stop = true;
-    ring(d);
+    ring_for_all(d);
     pthread_mutex_unlock(&d->mu);
 }
 
@@ -202,14 +213,14 @@ void rt_bureau_wait(struct rt_bureau *d, int64_t until)
 
 /* ---- Questions -------------------------------------------------------------------------- */
 
-static void told(void *arg, uint32_t whom, uint32_t seq, const struct rt_stand *stand)
+static void told(void *arg, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
 {
     struct rt_case *c = arg;
     struct rt_bureau *d = c->bureau;
     pthread_mutex_lock(&d->mu);
     c->questions--;
-    d->kind->heard(c, whom, seq, stand);
-    ring(d);
+    d->kind->heard(c, whom, seq, answer);
+    ring_for_all(d);
     pthread_mutex_unlock(&d->mu);
 }
 
@@ -251,5 +262,5 @@ void rt_bureau_answer_json(struct rt_http_request *r, json_t *doc)
 
 void rt_bureau_answer(struct rt_http_request *r, const struct rt_stand *stand)
 {
-    rt_bureau_answer_json(r, rt_word_answer(stand));
+    rt_bureau_answer_json(r, rt_word_answer(stand, ""));
 }

@@ -18,7 +18,7 @@
 
 struct rt_three_calls {
     struct rt_http_calls *http;
-    char params[]; /* ?token_file=...&ca=..., as a URL has them */
+    char params[]; /* ?token_file=...&ca=..., as in a URL */
 };
 
 struct question {
@@ -32,7 +32,7 @@ struct question {
 
 /* ---- Whom it asks, and by which token ------------------------------------------------ */
 
-/* VALUE as a URL's parameter NAME, to AT without an end; only counted where that is NULL. */
+/* Writes VALUE as a URL's parameter NAME to AT, without an end; only counts the bytes if AT is NULL. */
 static size_t add(char *at, const char *name, const char *value)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -57,7 +57,7 @@ static size_t params(char *at, const char *token_file, const char *ca_file, bool
     return n + add(at != NULL ? at + n : NULL, n > 0 ? "&ca=" : "?ca=", secure ? ca_file : NULL);
 }
 
-/* How many bytes of URL are its scheme, host and port; 0: it is none, and WHY says what is wrong. */
+/* How many bytes of URL are its scheme, host and port; 0: it is not a URL, and WHY says what is wrong. */
 static size_t origin_of(const char *url, bool *secure, char *why, size_t room)
 {
     struct rt_http_address a;
@@ -71,7 +71,7 @@ static size_t origin_of(const char *url, bool *secure, char *why, size_t room)
     return a.origin;
 }
 
-/* Where PARAMS of https:// and of http:// are: one behind the other. */
+/* Where the parameters for https:// or http:// are: PARAMS has one after the other. */
 static const char *params_of(const struct rt_three_calls *c, bool secure)
 {
     return secure ? c->params : c->params + strlen(c->params) + 1;
@@ -148,15 +148,15 @@ static void let_go(struct question *q)
 static void done(struct rt_service_call *call)
 {
     struct question *q = call->user;
-    struct rt_stand stand;
+    struct rt_answer answer;
     bool good = call->reply == RT_REPLY_YES && call->body != NULL &&
-                rt_word_stand(call->body, call->body_size, &stand);
+                rt_word_heard(call->body, call->body_size, &answer);
     rt_free(call->body);
-    q->told(q->arg, q->whom, q->seq, good ? &stand : NULL);
+    q->told(q->arg, q->whom, q->seq, good ? &answer : NULL);
     let_go(q);
 }
 
-/* What is sent, as the client of services wants it. 0 bytes: it cannot be. */
+/* What to send, in the form that the client of services wants. 0 bytes: it cannot be sent. */
 static size_t payload_of(struct rt_http_payload *p, const char *url, const char *text)
 {
     bool secure;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota_three_*: coordinators of three-phase commit, on a manager's journal; and whoever answers the participants of what dead
- * ones left.
+/* rota_three_*: coordinators of three-phase commit, on a manager's journal; they also answer the participants of
+ * transactions that dead ones left.
  *
- * A lead is one transaction. Whoever commits drives it in its own thread; the bureau's thread drives what was adopted, and
- * what its caller does not wait for any more. */
+ * A lead is one transaction. Whoever commits drives it in its own thread; the bureau's thread drives those that were
+ * adopted, and those whose caller no longer waits. */
 #include "base/alloc.h"
 #include "net/loop.h"
+#include "txn/http/address.h"
 #include "txn/manager/inside.h"
 #include "txn/phase/bureau.h"
 #include "txn/three/coordinator.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MS RT_BUREAU_MS
 #define PARTS_MAX (RT_PARTICIPANT_PEERS + 1)
@@ -22,15 +24,18 @@
 #define T2_MS 15000
 #define WAIT_MS 30000
 #define GRACE_MS \
-    600000 /* `commit`: who can still find out whether all are ready comes before recovery, which aborts */
-#define TIME_LEAST 10 /* ms: of T1 and T2 */
+    600000 /* `commit`: whoever can still find out if all are ready comes before recovery, which aborts */
+#define NOTICE_MS 1000 /* by then people want to know for whom it waits */
+#define TIME_LEAST 10  /* ms: of T1 and T2 */
 #define ADDRESS_MAX 300
 
 struct lead {
     struct rt_case base; /* first */
     struct rt_coordinator c;
     struct rt_coordinator_part parts[PARTS_MAX];
-    bool is_told; /* what stands is known */
+    bool is_told;    /* what stands is known */
+    uint32_t failed; /* whose statements failed, if why is not "" */
+    char why[RT_THREE_WHY];
 };
 
 struct rota_three {
@@ -60,7 +65,7 @@ static enum rt_decision decision_of(enum rt_journal_stand stand)
                                        : RT_DECISION_NONE;
 }
 
-/* By which recovery knows how to end it. */
+/* Tells recovery how to end it. */
 static uint16_t mode_of(struct rota_txns *m, const char *name)
 {
     struct rt_resource *r = rt_resources_find(rt_txns_resources(m), name);
@@ -81,7 +86,7 @@ static uint32_t name_branches(struct rota_txns *m, const struct lead *l,
     return n;
 }
 
-/* Enters and returns with the mutex, and asks without it. */
+/* Called and returns with the mutex, and asks without it. */
 static int ask_journal(struct rt_bureau *d, struct rt_journal_op *op)
 {
     pthread_mutex_unlock(&d->mu);
@@ -121,7 +126,7 @@ static void decide(struct rt_bureau *d, struct lead *l, const struct rt_coordina
     told(l, todo, err, op.decide.stands);
 }
 
-/* Where participants may commit of themselves: recovery asks each of them, and closes nothing that is mixed. */
+/* For when participants may commit on their own: recovery asks each of them, and closes nothing that is mixed. */
 static void enter(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
 {
     struct rt_journal_branch branches[PARTS_MAX] = {{0}};
@@ -146,22 +151,31 @@ static void finish(struct rt_bureau *d, struct lead *l, const struct rt_coordina
 
 /* ---- What is asked and told -------------------------------------------------------------- */
 
-static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_stand *stand)
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
 {
     static const struct rt_stand none;
-    rt_coordinator_answered(&lead_of(c)->c, whom, seq, stand == NULL, stand != NULL ? stand : &none,
-                            rt_loop_clock());
+    struct lead *l = lead_of(c);
+    if (answer != NULL && answer->why[0] != '\0' && l->why[0] == '\0') {
+        memcpy(l->why, answer->why, sizeof(l->why));
+        l->failed = whom;
+    }
+    rt_coordinator_answered(&l->c, whom, seq, answer == NULL,
+                            answer != NULL ? &answer->stand : &none, rt_loop_clock());
 }
 
-/* What a participant is sent has its own statements only. Give its doc back; NULL: no memory. */
+/* What a participant is sent has only its own statements. Free its doc; NULL: no memory. */
 static struct rt_word word_for(const struct rt_word *all, uint32_t whom)
 {
     struct rt_word w = *all;
     json_t *work = json_array_get(json_object_get(w.doc, "work"), whom);
     w.doc = json_copy(w.doc);
     if (w.doc != NULL &&
-        json_object_set(w.doc, "statements", work != NULL ? work : w.statements) == 0)
-        (void)json_object_del(w.doc, "work");
+        json_object_set(w.doc, "statements", work != NULL ? work : w.statements) != 0) {
+        json_decref(w.doc);
+        w.doc = NULL;
+    }
+    if (w.doc != NULL)
+        (void)json_object_del(w.doc, "work"); /* which is that of all, and may not be there */
     return w;
 }
 
@@ -192,7 +206,7 @@ static void call_for_mix(struct rota_txns *m, const struct lead *l)
         if (!stand->mixed && !rt_stance_contradicts(stand->stance, decided))
             continue;
         snprintf(line, sizeof(line),
-                 "MIXED: decided %s, and %s there; mend it by hand, then rota txn resolve --done",
+                 "MIXED: decided %s, but %s there; fix it by hand, then rota txn resolve --done",
                  rt_stance_words[decided],
                  stand->stance == decided ? "it has heard of another outcome"
                                           : rt_stance_words[stand->stance]);
@@ -208,14 +222,16 @@ static void do_news(struct rota_txns *m, struct lead *l)
         call_for_mix(m, l);
     for (uint32_t i = 0; (news & RT_COORDINATOR_ATTENTION) != 0 && i < l->c.count; i++)
         if (!l->c.parts[i].fresh)
-            call_person(m, l, i, "its participant is asked again and again, and does not answer");
+            call_person(m, l, i, "its participant has been asked many times and does not answer");
 }
 
-static void work(struct rt_bureau *d, struct rt_case *c)
+static bool work(struct rt_bureau *d, struct rt_case *c)
 {
     struct lead *l = lead_of(c);
     struct rt_coordinator_todo todo;
+    bool did = false;
     while (!d->stop && rt_coordinator_todo(&l->c, &todo, rt_loop_clock())) {
+        did = true;
         if (todo.op == RT_COORDINATOR_TELL)
             say_to(l, &todo);
         else if (todo.op == RT_COORDINATOR_DECIDE)
@@ -226,6 +242,7 @@ static void work(struct rt_bureau *d, struct rt_case *c)
             finish(d, l, &todo);
     }
     do_news(manager_of(d), l);
+    return did;
 }
 
 static int64_t next_of(const struct rt_case *c)
@@ -233,7 +250,7 @@ static int64_t next_of(const struct rt_case *c)
     return rt_coordinator_next(&((const struct lead *)(const void *)c)->c);
 }
 
-/* A mixed one stays: who asks for it is told, and nobody is called twice. */
+/* A mixed one stays: whoever asks about it is told, and no person is called twice. */
 static bool is_over(const struct rt_case *c)
 {
     return ((const struct lead *)(const void *)c)->c.state == RT_COORDINATOR_ENDED;
@@ -251,7 +268,7 @@ static const struct rt_bureau_kind kind = {.case_size = sizeof(struct lead),
                                            .is_over = is_over,
                                            .drop = drop};
 
-/* A participant asks. What is not known here was left by somebody who died: it is adopted. */
+/* A participant asks. A transaction not known here was left by a coordinator that died: it is adopted. */
 static void on_ask(struct rt_http_request *r, void *arg)
 {
     struct rota_three *o = arg;
@@ -267,8 +284,8 @@ static void on_ask(struct rt_http_request *r, void *arg)
                              w.textbook, rt_loop_clock());
     if (c != NULL)
         stand.stance = (uint8_t)rt_coordinator_stance(&lead_of(c)->c);
-    pthread_mutex_unlock(&o->bureau.mu);
     json_decref(w.doc);
+    pthread_mutex_unlock(&o->bureau.mu);
     rt_bureau_answer(r, &stand);
 }
 
@@ -281,7 +298,7 @@ static void *main_of(void *arg)
     return NULL;
 }
 
-/* How participants reach it: as was told, or as it listens. */
+/* The address at which participants reach it: as given, or where it listens. */
 static int set_address(struct rota_three *o, const struct rota_three_options *opts, char *why,
                        size_t room)
 {
@@ -293,7 +310,8 @@ static int set_address(struct rota_three *o, const struct rota_three_options *op
         strlen(opts->address) >= sizeof(o->address) - sizeof(RT_THREE_PATH))
         snprintf(why, room, "the address is too long");
     else if (opts->address == NULL && any)
-        snprintf(why, room, "it listens at all addresses: say by which one participants reach it");
+        snprintf(why, room,
+                 "it listens on all addresses: say which one participants use to reach it");
     else
         why[0] = '\0';
     if (why[0] != '\0')
@@ -341,7 +359,8 @@ int rota_three_open_sized(struct rota_txns *m, const struct rota_three_options *
     struct rota_three_options own;
     char why[RT_TXN_LINE] = "";
     if (m == NULL)
-        return rt_txns_fail(NULL, ROTA_INVALID, "decisions are the journal's: a manager is needed");
+        return rt_txns_fail(NULL, ROTA_INVALID,
+                            "a manager is needed: decisions are kept in its journal");
     int rv = rt_txns_enter(m, "rota_three_open");
     if (rv == 0)
         rv = rt_txns_options(m, &own, sizeof(own), opts, size);
@@ -379,16 +398,30 @@ void rota_three_close(struct rota_three *c)
 
 /* ---- One transaction ----------------------------------------------------------------------- */
 
+/* Whether two addresses are one; different names of one host cannot be told apart here. Both are valid. */
+static bool is_same(const char *a, const char *b)
+{
+    struct rt_http_address x, y;
+    char why[RT_TXN_LINE];
+    if (rt_http_address_read(&x, a, why, sizeof(why)) != 0 ||
+        rt_http_address_read(&y, b, why, sizeof(why)) != 0)
+        return false;
+    const char *at_a = a + x.origin, *at_b = b + y.origin;
+    at_a = at_a[0] == '\0' || strcmp(at_a, "/") == 0 ? RT_THREE_PATH : at_a;
+    at_b = at_b[0] == '\0' || strcmp(at_b, "/") == 0 ? RT_THREE_PATH : at_b;
+    return x.secure == y.secure && x.port == y.port && x.host_size == y.host_size &&
+           strncasecmp(x.host, y.host, x.host_size) == 0 && strcmp(at_a, at_b) == 0;
+}
+
 static int check_part(struct rota_three *o, const struct rota_three_part *parts, size_t i)
 {
     const struct rota_three_part *p = &parts[i];
     char why[RT_TXN_LINE];
-    size_t size = p->resource != NULL ? strlen(p->resource) : 0;
+    const char *fault = rt_resource_name_fault(p->resource != NULL ? p->resource : "");
     bool twice = false;
-    if (size == 0 || size > RT_JOURNAL_NAME_MAX ||
-        strncmp(p->resource, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
-        return rt_txns_fail(o->m, ROTA_INVALID,
-                            "a participant has the name of its database, of 1 to 255 bytes");
+    if (fault != NULL)
+        return rt_txns_fail(o->m, ROTA_INVALID, "a participant needs the name of its database: %s",
+                            fault);
     for (size_t k = 0; k < i; k++)
         twice = twice || strcmp(parts[k].resource, p->resource) == 0;
     if (twice)
@@ -397,6 +430,12 @@ static int check_part(struct rota_three *o, const struct rota_three_part *parts,
         rt_three_calls_check(o->bureau.calls, p->address, why, sizeof(why)) != 0)
         return rt_txns_fail(o->m, ROTA_INVALID, "%.60s: %s", p->resource,
                             p->address == NULL ? "it has no address" : why);
+    for (size_t k = 0; k < i; k++)
+        if (is_same(parts[k].address, p->address))
+            return rt_txns_fail(o->m, ROTA_INVALID,
+                                "'%.60s' and '%.60s' have the same address: a participant takes "
+                                "part once, for one database",
+                                parts[k].resource, p->resource);
     for (size_t k = 0; k < p->count; k++)
         if (p->statements == NULL || p->statements[k] == NULL)
             return rt_txns_fail(o->m, ROTA_INVALID, "%.60s: a statement is NULL", p->resource);
@@ -413,8 +452,8 @@ static int check_work(struct rota_txns *m, struct rota_three_work *w)
     if (w->promise_ms < TIME_LEAST || w->ready_ms < TIME_LEAST ||
         (uint64_t)w->promise_ms + 2 * (uint64_t)w->ready_ms > RT_TIMEOUT_MOST)
         return rt_txns_fail(m, ROTA_INVALID,
-                            "promise_ms and ready_ms are 10 ms at least, and the first and twice "
-                            "the second are not more than 24 h");
+                            "promise_ms and ready_ms must be at least 10 ms; the first, and twice "
+                            "the second, at most 24 h");
     return 0;
 }
 
@@ -455,7 +494,7 @@ static json_t *statements_json(const struct rota_three_part *p)
     return list;
 }
 
-/* What is said to all of them, but for statements: those are in "work". */
+/* What is said to all of them, except the statements: those are in "work". */
 static bool make_word(const struct rota_three *o, const struct rota_three_part *parts, size_t count,
                       const struct rota_three_work *how, struct rt_word *out)
 {
@@ -482,7 +521,7 @@ static bool make_word(const struct rota_three *o, const struct rota_three_part *
     return good;
 }
 
-/* Each participant's share can be sent. */
+/* Whether each participant's share can be sent. */
 static bool all_fit(const struct rt_word *all, size_t count)
 {
     bool fits = true;
@@ -513,23 +552,59 @@ static struct lead *begin(struct rota_three *o, const struct rt_word *w, size_t 
     return l;
 }
 
-/* Until it is over, or nobody wants to wait any more. */
+/* Who has not answered what it was asked last; "": it asks nobody, or all have. */
+static void name_silent(const struct lead *l, char *names, size_t room)
+{
+    bool writes = l->c.state == RT_COORDINATOR_ENTERING || l->c.state == RT_COORDINATOR_DECIDING ||
+                  l->c.state == RT_COORDINATOR_CLOSING;
+    size_t n = (size_t)snprintf(names, room, "%s", writes ? "the journal" : "");
+    for (uint32_t i = 0; !writes && i < l->c.count && n < room; i++)
+        if (!l->c.parts[i].fresh)
+            n += (size_t)snprintf(names + n, room - n, "%s%.60s", n > 0 ? ", " : "",
+                                  rt_word_resource(&l->base.word, i + 1));
+}
+
+/* Tells somebody who wonders why nothing happens. Called and returns with the mutex, and tells without it. */
+static void tell_silent(struct rota_three *o, const struct lead *l)
+{
+    char names[RT_TXN_LINE], id[RT_TXN_ID_TEXT];
+    uint8_t stance = (uint8_t)rt_coordinator_stance(&l->c);
+    name_silent(l, names, sizeof(names));
+    if (names[0] == '\0')
+        return;
+    rt_txn_id_text(&l->base.word.name.id, id);
+    pthread_mutex_unlock(&o->bureau.mu);
+    rt_txns_log(o->m, ROTA_LOG_INFO, "%s: %s%swaiting for an answer from %s", id,
+                rt_stance_is_end(stance) ? rt_stance_words[stance] : "",
+                rt_stance_is_end(stance) ? "; " : "", names);
+    pthread_mutex_lock(&o->bureau.mu);
+}
+
+/* Waits until it is over, or nobody wants to wait any more. Tells for whom, once before it is decided and once after. */
 static void wait_for(struct rota_three *o, struct lead *l, const struct rota_three_work *how)
 {
     bool ever = how->wait_ms == UINT32_MAX;
     int64_t limit = rt_loop_clock() +
                     ((int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms + how->wait_ms) * MS;
+    int64_t tell_at = rt_loop_clock() + NOTICE_MS * MS;
     bool was_told = false;
     for (;;) {
         rt_bureau_drive(&o->bureau, &l->base);
         int64_t now = rt_loop_clock(), next = rt_coordinator_next(&l->c);
-        if (l->is_told && !was_told && now + how->wait_ms * MS < limit)
-            limit = now + how->wait_ms * MS;
+        if (l->is_told && !was_told) {
+            limit = now + how->wait_ms * MS < limit ? now + how->wait_ms * MS : limit;
+            tell_at = now + NOTICE_MS * MS;
+        }
         was_told = l->is_told;
         if (l->c.state >= RT_COORDINATOR_ENDED || o->bureau.stop || (!ever && now >= limit))
             return;
+        if (now >= tell_at) {
+            tell_at = INT64_MAX;
+            tell_silent(o, l);
+            continue;
+        }
         next = ever || next < limit ? next : limit;
-        rt_bureau_wait(&o->bureau, next);
+        rt_bureau_wait(&o->bureau, next < tell_at ? next : tell_at);
     }
 }
 
@@ -537,16 +612,19 @@ static int outcome_of(struct rota_three *o, const struct lead *l)
 {
     if (l->c.mixed)
         return rt_txns_fail(o->m, ROTA_MIXED,
-                            "a participant has ended otherwise than was decided: "
-                            "a person has to mend it; see rota txn show");
+                            "a participant has not ended as was decided: "
+                            "a person must fix it; see rota txn show");
     if (!l->is_told)
         return rt_txns_fail(o->m, ROTA_UNKNOWN,
                             "it is not decided yet: the journal or a participant does not answer");
     if (rt_coordinator_stance(&l->c) == RT_STANCE_COMMITTED)
         return 0;
+    if (l->why[0] != '\0')
+        return rt_txns_fail(o->m, ROTA_ABORTED, "%.60s said no: %.200s",
+                            rt_word_resource(&l->base.word, l->failed + 1), l->why);
     for (uint32_t i = 0; i < l->c.count; i++)
         if (l->c.parts[i].stand.how == RT_HOW_FAILED)
-            return rt_txns_fail(o->m, ROTA_ABORTED, "%.60s: its statements failed, or were refused",
+            return rt_txns_fail(o->m, ROTA_ABORTED, "%.60s: its statements failed: see its log",
                                 rt_word_resource(&l->base.word, i + 1));
     return rt_txns_fail(o->m, ROTA_ABORTED, "a participant said no, or did not answer in time");
 }
@@ -570,7 +648,7 @@ static int run(struct rota_three *o, const struct rt_word *w, size_t count,
     return rv;
 }
 
-/* Recovery and gc elsewhere learn that the resource is used. */
+/* Lets recovery and gc elsewhere know that the resources are used. */
 static void make_known(struct rota_txns *m, const struct rota_three_part *parts, size_t count)
 {
     pthread_mutex_lock(&m->mu);
@@ -594,20 +672,23 @@ int rota_three_commit_sized(struct rota_three *c, const struct rota_three_part *
     if (rv == 0)
         rv = check_work(c->m, &own);
     if (rv == 0 && (parts == NULL || count == 0 || count > PARTS_MAX))
-        rv = rt_txns_fail(c->m, ROTA_INVALID, "1 to %d participants take part", PARTS_MAX);
+        rv = rt_txns_fail(c->m, ROTA_INVALID, "1 to %d participants can take part", PARTS_MAX);
     for (size_t i = 0; rv == 0 && i < count; i++)
         rv = check_part(c, parts, i);
     if (rv != 0)
         return rv;
     if (!make_word(c, parts, count, &own, &w))
         return rt_txns_fail(c->m, ROTA_INVALID,
-                            "a name or a statement is no UTF-8, or there is no memory");
+                            "a name or a statement is not UTF-8, or there is no memory");
     if (all_fit(&w, count)) {
         make_known(c->m, parts, count);
         rv = run(c, &w, count, &own);
     } else
-        rv = rt_txns_fail(c->m, ROTA_INVALID,
-                          "the statements of a participant, with all addresses, are 32 KB at most");
+        rv = rt_txns_fail(
+            c->m, ROTA_INVALID,
+            "the statements of a participant, with all addresses, can be 32 KB at most");
+    pthread_mutex_lock(&c->bureau.mu);
     json_decref(w.doc);
+    pthread_mutex_unlock(&c->bureau.mu);
     return rv;
 }

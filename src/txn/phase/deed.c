@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of a participant of three-phase commit. */
+/* The work of a participant in three-phase commit. */
 #include "txn/phase/deed.h"
 
 #include "net/loop.h"
@@ -13,7 +13,7 @@
 #define CALL_NS INT64_C(5000000000)
 #define LINE 256
 #define GATE_TRIES 40
-#define GATE_MS 130 /* InnoDB shows nothing new to who asks more often */
+#define GATE_MS 130 /* InnoDB shows nothing new to anyone who asks more often */
 
 void rt_deed_drop(struct rt_deed *k)
 {
@@ -43,7 +43,7 @@ static bool connect_to(struct rt_deed *k, const char *url, const struct rt_word 
     assert(!k->open);
     memset(&k->part, 0, sizeof(k->part));
     k->part.name = w->name;
-    k->open = true; /* to be given back, also after a failure */
+    k->open = true; /* must be closed, also after a failure */
     if (rt_till_open(&k->till, url) != 0) {
         snprintf(errmsg, LINE, "%s", k->till.errmsg);
         return false;
@@ -56,12 +56,19 @@ static bool connect_to(struct rt_deed *k, const char *url, const struct rt_word 
 
 static bool statements(struct rt_deed *k, const struct rt_word *w, char *errmsg)
 {
-    for (size_t i = 0; i < json_array_size(w->statements); i++)
-        if (!rt_till_tell(&k->till, json_string_value(json_array_get(w->statements, i)),
-                          w->t1_ms * INT64_C(1000000))) {
-            snprintf(errmsg, LINE, "%s", k->till.errmsg);
+    for (size_t i = 0; i < json_array_size(w->statements); i++) {
+        bool good = rt_till_tell(&k->till, json_string_value(json_array_get(w->statements, i)),
+                                 w->t1_ms * INT64_C(1000000));
+        bool ended = good && k->till.talk.said.ends > 0;
+        if (!good || ended) {
+            snprintf(errmsg, LINE, "%s",
+                     ended
+                         ? "a statement ended the transaction, which only the participant may do, "
+                           "or rolled back to a savepoint; what it has committed stays"
+                         : k->till.errmsg);
             return false;
         }
+    }
     return true;
 }
 
@@ -71,7 +78,7 @@ enum rt_reply rt_deed_do(struct rt_deed *k, const char *url, const struct rt_wor
     rt_deed_drop(k);
     if (!connect_to(k, url, w, false, errmsg) ||
         ask(k, RT_PARTY_BEGIN, RT_PARTY_WRITES, errmsg) != RT_REPLY_DONE)
-        rt_deed_drop(k); /* its end ends what has begun */
+        rt_deed_drop(k); /* closing it ends what has begun */
     else if (!statements(k, w, errmsg))
         rt_deed_drop(k);
     else
@@ -119,7 +126,7 @@ static enum rt_reply pass_gate(struct rt_deed *k, char *errmsg)
         if (reply != RT_REPLY_HELD)
             return reply;
     }
-    snprintf(errmsg, LINE, "another connection has it still");
+    snprintf(errmsg, LINE, "another connection still has it");
     return RT_REPLY_LOST;
 }
 

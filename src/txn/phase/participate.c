@@ -4,7 +4,7 @@
  *   HTTP: a request ──▶ its take (one per transaction) ──▶ the machine ──▶ rows, work, questions ──▶ answer, when it is quiet
  *   the clock: T1, T2, asking again ──▶ the same, on the thread of the call
  *
- * What is over and not mixed is forgotten here at once, and read again if somebody asks for it. */
+ * A take that is over and not mixed is forgotten here at once, and its row read again if somebody asks for it. */
 #include "net/loop.h"
 #include "txn/manager/inside.h"
 #include "txn/phase/bureau.h"
@@ -18,13 +18,14 @@
 
 #define MS RT_BUREAU_MS
 #define ANSWER_NS (5000 * MS)     /* a request is answered by then */
-#define KEEP_MS INT64_C(86400000) /* after its deadline a promise is not given any more */
+#define KEEP_MS INT64_C(86400000) /* after its deadline no promise is given any more */
 #define LINE 256
 
 struct take {
     struct rt_case base; /* first */
     struct rt_participant p;
     struct rt_deed work;
+    char why[RT_THREE_WHY]; /* it said no: for people; "": it has not */
 };
 
 struct house {
@@ -33,7 +34,8 @@ struct house {
     const char *url;
     pthread_mutex_t vault_mu;
     struct rt_vault vault;
-    bool lost; /* another participant has taken over */
+    bool is_open; /* its rows are read: it can answer */
+    bool lost;    /* another participant has taken over */
     uint64_t alone, attention;
 };
 
@@ -75,11 +77,11 @@ static void do_news(struct house *h, struct take *t)
         call_person(
             h, t,
             t->p.next.stand.stance == RT_STANCE_COMMITTED
-                ? "MIXED: it is committed here, and aborted elsewhere; a person has to mend it"
-                : "MIXED: it is aborted here, and committed elsewhere; a person has to mend it");
+                ? "MIXED: it is committed here, but aborted elsewhere; a person must fix it"
+                : "MIXED: it is aborted here, but committed elsewhere; a person must fix it");
     if ((news & RT_PARTICIPANT_ALONE) != 0) {
         h->alone++;
-        tell(h, t, ROTA_LOG_WARN, "nobody answers: committed of itself (on_timeout = commit)");
+        tell(h, t, ROTA_LOG_WARN, "nobody answers: committed on its own (on_timeout = commit)");
     }
     if ((news & RT_PARTICIPANT_BLOCKED) != 0)
         tell(h, t, ROTA_LOG_WARN,
@@ -87,24 +89,23 @@ static void do_news(struct house *h, struct take *t)
     if ((news & RT_PARTICIPANT_ATTENTION) != 0) {
         h->attention++;
         call_person(
-            h, t,
-            "ten times in vain: its database, or whoever knows the decision, does not answer");
+            h, t, "ten tries failed: its database, or whoever knows the decision, does not answer");
     }
 }
 
 /* ---- What a take does ------------------------------------------------------------------ */
 
-/* The number of a part as the machine of T calls it: 0: the coordinator; peers without itself. */
+/* The number of a part, as T's machine numbers them: 0 is the coordinator; the peers leave out T itself. */
 static uint32_t part_of(const struct take *t, uint32_t whom)
 {
     assert(whom > 0);
     return whom < t->base.word.name.branch ? whom - 1 : whom;
 }
 
-static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_stand *stand)
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
 {
-    rt_participant_heard(&take_of(c)->p, whom, seq, stand != NULL ? stand->stance : RT_STANCE_NONE,
-                         rt_loop_clock());
+    rt_participant_heard(&take_of(c)->p, whom, seq,
+                         answer != NULL ? answer->stand.stance : RT_STANCE_NONE, rt_loop_clock());
 }
 
 static void ask(struct take *t, const struct rt_participant_todo *todo)
@@ -125,7 +126,7 @@ static enum rt_reply write_row(struct house *h, const struct take *t, const stru
     if (!good)
         snprintf(why, LINE, "%s", h->vault.errmsg);
     pthread_mutex_unlock(&h->vault_mu);
-    if (lost) { /* whatever else is under way here comes to nothing: its rows are another's */
+    if (lost) { /* whatever else is under way here comes to nothing: the rows are another's */
         pthread_mutex_lock(&h->bureau.mu);
         h->lost = true;
         pthread_mutex_unlock(&h->bureau.mu);
@@ -135,13 +136,14 @@ static enum rt_reply write_row(struct house *h, const struct take *t, const stru
 }
 
 /* Without the mutex: at the database. */
-static enum rt_reply act(struct house *h, struct take *t, const struct rt_participant_todo *todo)
+static enum rt_reply act(struct house *h, struct take *t, const struct rt_participant_todo *todo,
+                         char why[LINE])
 {
     const struct rt_word *w = &t->base.word;
     enum rt_party_what end = todo->op == RT_PARTICIPANT_COMMIT ? RT_PARTY_COMMIT
                                                                : RT_PARTY_ROLLBACK;
-    char why[LINE] = "";
     enum rt_reply reply;
+    why[0] = '\0';
     if (todo->op == RT_PARTICIPANT_WRITE)
         reply = write_row(h, t, &todo->row, why);
     else if (todo->op == RT_PARTICIPANT_WORK)
@@ -155,23 +157,29 @@ static enum rt_reply act(struct house *h, struct take *t, const struct rt_partic
     return reply;
 }
 
-static void work(struct rt_bureau *d, struct rt_case *c)
+static bool work(struct rt_bureau *d, struct rt_case *c)
 {
     struct take *t = take_of(c);
     struct house *h = house_of(d);
     struct rt_participant_todo todo;
+    bool did = false;
     while (!d->stop && rt_participant_todo(&t->p, &todo, rt_txns_wall_ms(), rt_loop_clock())) {
+        did = true;
         do_news(h, t);
         if (todo.op == RT_PARTICIPANT_ASK) {
             ask(t, &todo);
             continue;
         }
         pthread_mutex_unlock(&d->mu);
-        enum rt_reply reply = act(h, t, &todo);
+        char why[LINE];
+        enum rt_reply reply = act(h, t, &todo, why);
         pthread_mutex_lock(&d->mu);
+        if (todo.op == RT_PARTICIPANT_WORK)
+            snprintf(t->why, sizeof(t->why), "%s", reply == RT_REPLY_NO ? why : "");
         rt_participant_did(&t->p, todo.seq, reply, rt_loop_clock());
     }
     do_news(h, t);
+    return did;
 }
 
 static int64_t next_of(const struct rt_case *c)
@@ -200,7 +208,18 @@ static const struct rt_bureau_kind kind = {.case_size = sizeof(struct take),
 
 /* ---- Takes ------------------------------------------------------------------------------- */
 
-/* ROW NULL: nothing is known of it yet. The result: NULL: no memory. */
+/* Whether W asks for a database of another name. */
+static bool is_misled(const struct house *h, const struct rt_word *w, char why[RT_THREE_WHY])
+{
+    const char *name = rt_word_resource(w, w->name.branch);
+    if (h->opts.resource == NULL || name[0] == '\0' || strcmp(name, h->opts.resource) == 0)
+        return false;
+    snprintf(why, RT_THREE_WHY, "'%.80s' answers there, not '%.80s': correct who is where",
+             h->opts.resource, name);
+    return true;
+}
+
+/* ROW NULL: nothing is known of it yet. Returns NULL: no memory. */
 static struct take *make(struct house *h, const struct rt_word *w, const struct rt_promise *row)
 {
     struct take *t = take_of(rt_bureau_add(&h->bureau, w));
@@ -208,7 +227,8 @@ static struct take *make(struct house *h, const struct rt_word *w, const struct 
         return NULL;
     rt_participant_init(&t->p, (uint32_t)json_array_size(w->parts) - 1, w->textbook, w->t1_ms * MS,
                         w->t2_ms * MS);
-    t->p.refuses = w->name.deadline_ms + KEEP_MS < rt_txns_wall_ms();
+    t->p.refuses = (row == NULL && is_misled(h, w, t->why)) ||
+                   w->name.deadline_ms + KEEP_MS < rt_txns_wall_ms();
     if (row != NULL)
         rt_participant_restore(&t->p, row, rt_txns_wall_ms(), rt_loop_clock());
     return t;
@@ -216,11 +236,14 @@ static struct take *make(struct house *h, const struct rt_word *w, const struct 
 
 static void restore(void *arg, const char *body, size_t size, const struct rt_promise *row)
 {
+    struct house *h = arg;
     struct rt_word w;
     char why[200];
     if (row->stand.stance == RT_STANCE_NONE || !rt_word_read(body, size, &w, why, sizeof(why)))
         return;
-    (void)make(arg, &w, row);
+    pthread_mutex_lock(&h->bureau.mu);
+    (void)make(h, &w, row);
+    pthread_mutex_unlock(&h->bureau.mu);
     json_decref(w.doc);
 }
 
@@ -239,15 +262,15 @@ static void find(void *arg, const char *body, size_t size, const struct rt_promi
     f->row = *row;
 }
 
-/* The take of W; where only a row knows of it, that is read. Enters and returns with the mutex. NULL: there is none (W is
- * an ask), or *BROKEN: nobody knows. */
+/* The take of W; if only a row knows of it, reads that. Called and returns with the mutex. NULL: there is none (W is an
+ * ask), or *BROKEN: nobody knows. */
 static struct take *find_take(struct house *h, const struct rt_word *w, bool *broken)
 {
     struct found f = {0};
     struct rt_case *c = rt_bureau_find(&h->bureau, &w->name.id);
     if (c != NULL)
         return take_of(c);
-    h->bureau.lookups++; /* what is made meanwhile must not go: the row would be older than it */
+    h->bureau.lookups++; /* a take made meanwhile must not go: the row would be older */
     pthread_mutex_unlock(&h->bureau.mu);
     pthread_mutex_lock(&h->vault_mu);
     bool read = rt_vault_find(&h->vault, &w->name.id, find, &f);
@@ -277,7 +300,18 @@ static void wait_for_quiet(struct house *h, struct take *t)
     }
 }
 
-/* Whom it would have to ask can be asked. */
+/* False: it listens, but has not read its rows yet. R was answered: whoever asks will ask again. */
+static bool is_open(struct house *h, struct rt_http_request *r)
+{
+    pthread_mutex_lock(&h->bureau.mu);
+    bool open = h->is_open;
+    pthread_mutex_unlock(&h->bureau.mu);
+    if (!open)
+        rt_bureau_answer_json(r, NULL);
+    return open;
+}
+
+/* Whether everybody whom it would have to ask can be asked. */
 static bool can_ask(struct house *h, const struct rt_word *w, struct rt_http_request *r)
 {
     char why[LINE];
@@ -289,13 +323,43 @@ static bool can_ask(struct house *h, const struct rt_word *w, struct rt_http_req
     return rv == 0;
 }
 
+/* W is for another branch of T's transaction: somebody has given this participant two names. It has one row for each
+ * transaction, so it takes part in it once, and nothing is ever done for the other branch. To DO that answer is a mix. */
+static void refuse(const struct house *h, const struct take *t, const struct rt_word *w,
+                   struct rt_answer *answer)
+{
+    const struct rt_word *own = &t->base.word;
+    answer->stand = (struct rt_stand){.stance = RT_STANCE_ABORTED, .ended = true};
+    answer->stand.how = w->ask == RT_THREE_NO ? RT_HOW_TOLD : RT_HOW_FAILED;
+    if (w->ask == RT_THREE_NO || is_misled(h, w, answer->why) || is_misled(h, own, answer->why))
+        return;
+    snprintf(answer->why, sizeof(answer->why),
+             "it takes part in this transaction already, as '%.80s': correct who is where",
+             rt_word_resource(own, own->name.branch));
+}
+
+/* Takes W to T, and waits for what comes of it. */
+static void pass_on(struct house *h, struct take *t, const struct rt_word *w,
+                    struct rt_answer *answer)
+{
+    t->base.holds++;
+    if (w->ask != 0)
+        rt_participant_asked(&t->p, (enum rt_three_ask)w->ask, rt_loop_clock());
+    else
+        rt_participant_met(&t->p, (enum rt_stance)w->stance);
+    wait_for_quiet(h, t);
+    answer->stand = rt_participant_stand(&t->p);
+    memcpy(answer->why, t->why, sizeof(answer->why));
+    t->base.holds--;
+}
+
 static void on_request(struct rt_http_request *r, void *arg)
 {
     struct house *h = arg;
-    struct rt_stand stand = {0};
+    struct rt_answer answer = {.why = ""};
     struct rt_word w;
     bool broken = false;
-    if (!rt_bureau_read(r, &w))
+    if (!is_open(h, r) || !rt_bureau_read(r, &w))
         return;
     if (w.ask == RT_THREE_CAN && !can_ask(h, &w, r)) {
         json_decref(w.doc);
@@ -303,19 +367,13 @@ static void on_request(struct rt_http_request *r, void *arg)
     }
     pthread_mutex_lock(&h->bureau.mu);
     struct take *t = find_take(h, &w, &broken);
-    if (t != NULL) {
-        t->base.holds++;
-        if (w.ask != 0)
-            rt_participant_asked(&t->p, (enum rt_three_ask)w.ask, rt_loop_clock());
-        else
-            rt_participant_met(&t->p, (enum rt_stance)w.stance);
-        wait_for_quiet(h, t);
-        stand = rt_participant_stand(&t->p);
-        t->base.holds--;
-    }
-    pthread_mutex_unlock(&h->bureau.mu);
+    if (t != NULL && w.ask != 0 && w.name.branch != t->base.word.name.branch)
+        refuse(h, t, &w, &answer);
+    else if (t != NULL)
+        pass_on(h, t, &w, &answer);
     json_decref(w.doc);
-    rt_bureau_answer_json(r, broken ? NULL : rt_word_answer(&stand));
+    pthread_mutex_unlock(&h->bureau.mu);
+    rt_bureau_answer_json(r, broken ? NULL : rt_word_answer(&answer.stand, answer.why));
 }
 
 static bool is_blocked(const struct take *t)
@@ -326,12 +384,14 @@ static bool is_blocked(const struct take *t)
 static void on_list(struct rt_http_request *r, void *arg)
 {
     struct house *h = arg;
-    json_t *list = json_array();
     char id[RT_TXN_ID_TEXT];
+    if (!is_open(h, r))
+        return;
+    json_t *list = json_array();
     pthread_mutex_lock(&h->bureau.mu);
     for (struct rt_case *c = h->bureau.first; c != NULL; c = c->next) {
         const struct take *t = take_of(c);
-        json_t *one = rt_word_answer(&t->p.kept.stand);
+        json_t *one = rt_word_answer(&t->p.kept.stand, t->why);
         rt_txn_id_text(&c->word.name.id, id);
         json_object_set_new(one, "txn", json_string(id));
         json_object_set_new(one, "blocked", json_boolean(is_blocked(t)));
@@ -346,6 +406,8 @@ static void on_metrics(struct rt_http_request *r, void *arg)
     struct house *h = arg;
     char text[1024];
     unsigned long long open = 0, blocked = 0, mixed = 0;
+    if (!is_open(h, r))
+        return;
     pthread_mutex_lock(&h->bureau.mu);
     for (struct rt_case *c = h->bureau.first; c != NULL; c = c->next) {
         const struct take *t = take_of(c);
@@ -367,17 +429,23 @@ static void on_metrics(struct rt_http_request *r, void *arg)
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
+/* Listens first: to open the vault is to take over, and whoever cannot start must leave alone whoever works there. */
 static int open_house(struct house *h, const struct rt_bureau_options *options, char *why)
 {
-    int rv = rt_vault_open(&h->vault, h->url);
+    int rv = rt_bureau_listen(&h->bureau, options, why, LINE);
+    if (rv != 0)
+        return rv;
+    rv = rt_vault_open(&h->vault, h->url);
     if (rv != 0 || !rt_vault_read(&h->vault, restore, h)) {
         snprintf(why, LINE, "%s", h->vault.errmsg);
         return rv != 0 ? rv : ROTA_UNREACHABLE;
     }
-    rv = rt_bureau_listen(&h->bureau, options, why, LINE);
-    if (rv == 0 && h->opts.listens != NULL)
+    pthread_mutex_lock(&h->bureau.mu);
+    h->is_open = true;
+    pthread_mutex_unlock(&h->bureau.mu);
+    if (h->opts.listens != NULL)
         h->opts.listens(h->opts.listens_arg, rt_http_server_port(h->bureau.server));
-    return rv;
+    return 0;
 }
 
 static int run(struct house *h)

@@ -38,7 +38,7 @@ static bool reopen(struct rt_vault *v)
 
 /* ---- Rows ------------------------------------------------------------------------ */
 
-/* From now on nothing counts that an earlier participant at this database has on its way. */
+/* From now on, writes that an earlier participant at this database still has on their way do not count. */
 static bool begin_epoch(struct rt_vault *v)
 {
     uint64_t random;
@@ -53,7 +53,7 @@ static bool begin_epoch(struct rt_vault *v)
                        (long long)v->epoch);
 }
 
-/* Who may write there and not make tables is well off if somebody else has made it. */
+/* A user who may write but not make tables can work if somebody else has made this one. */
 static bool make_table(struct rt_vault *v)
 {
     return rt_till_say(&v->till, "SELECT 1 FROM rota_promise WHERE id = ''") ||
@@ -106,7 +106,7 @@ static char *unhex(const char *text)
     return out;
 }
 
-/* Another participant has taken over this database: this one must not go on. */
+/* False: another participant has taken over this database, and this one must not go on; or nobody knows. */
 static bool is_ours(struct rt_vault *v)
 {
     if (v->till.talk.said.affected > 0)
@@ -170,7 +170,7 @@ static void read_row(void *arg, int cells, char *const *v)
     rt_free(body);
 }
 
-/* Rows WHERE. A row that is told has six cells at most. */
+/* Reads the rows WHERE. A row passed on has six cells at most. */
 static bool read_rows(struct rt_vault *v, const char *where, rt_vault_row_fn *each, void *arg)
 {
     struct reader reader = {each, arg};

@@ -2,6 +2,8 @@
 /* Three-phase commit over HTTP: requests and answers as JSON. */
 #include "txn/phase/words.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@ const char *const rt_how_words[RT_HOWS] = {"",     "TOLD",    "FAILED",   "TIMEO
                                            "PEER", "RESTART", "ELSEWHERE"};
 static const char *const ops[RT_THREE_ASKS] = {"ask", "can", "pre", "do", "no"};
 
-/* Its number among WORDS; COUNT: it is none of them. */
+/* The number of VALUE among WORDS; COUNT: it is none of them. */
 static uint8_t find(const json_t *value, const char *const *words, uint8_t count)
 {
     const char *text = json_string_value(value);
@@ -50,11 +52,11 @@ static const char *read_fields(json_t *doc, struct rt_word *w)
     w->parts = json_object_get(doc, "parts");
     w->statements = json_object_get(doc, "statements");
     if (w->ask == RT_THREE_ASKS)
-        return "op is none of can, pre, do, no, ask";
+        return "op is not one of can, pre, do, no, ask";
     if (txn == NULL || strlen(txn) != RT_TXN_ID_TEXT - 1 || !rt_txn_id_read(txn, &w->name.id))
-        return "txn is no id";
+        return "txn is not an id";
     if (!texts(w->parts, 1, RT_PARTICIPANT_PEERS + 1) || !texts(w->statements, 0, 1000))
-        return "parts and statements are arrays of texts";
+        return "parts and statements must be arrays of texts";
     if (!number(json_object_get(doc, "branch"), 1, (int64_t)json_array_size(w->parts), &branch) ||
         !number(json_object_get(doc, "deadline_ms"), 0, RT_TXN_BIRTH_MAX, &w->name.deadline_ms) ||
         !number(json_object_get(doc, "t1_ms"), 1, 86400000, &t1) ||
@@ -73,7 +75,8 @@ static const char *read_fields(json_t *doc, struct rt_word *w)
 bool rt_word_read(const char *text, size_t size, struct rt_word *out, char *why, size_t room)
 {
     struct rt_word w = {.doc = json_loadb(text, size, 0, NULL)};
-    const char *wrong = json_is_object(w.doc) ? read_fields(w.doc, &w) : "this is no JSON object";
+    const char *wrong = json_is_object(w.doc) ? read_fields(w.doc, &w)
+                                              : "this is not a JSON object";
     if (wrong != NULL) {
         snprintf(why, room, "%s", wrong);
         json_decref(w.doc);
@@ -114,24 +117,33 @@ const char *rt_word_resource(const struct rt_word *w, uint32_t branch)
     return name != NULL ? name : "";
 }
 
-json_t *rt_word_answer(const struct rt_stand *stand)
+json_t *rt_word_answer(const struct rt_stand *stand, const char *why)
 {
-    return json_pack("{s:s, s:s, s:b, s:b}", "stance", rt_stance_words[stand->stance], "how",
-                     rt_how_words[stand->how], "mixed", (int)stand->mixed, "ended",
-                     (int)stand->ended);
+    char text[RT_THREE_WHY];
+    json_t *doc = json_pack("{s:s, s:s, s:b, s:b}", "stance", rt_stance_words[stand->stance], "how",
+                            rt_how_words[stand->how], "mixed", (int)stand->mixed, "ended",
+                            (int)stand->ended);
+
+    if (doc != NULL && why[0] != '\0') /* the asker can do without it */
+        (void)json_object_set_new(doc, "why", json_string(rt_utf8_clean(why, text, sizeof(text))));
+    return doc;
 }
 
-bool rt_word_stand(const char *text, size_t size, struct rt_stand *out)
+bool rt_word_heard(const char *text, size_t size, struct rt_answer *out)
 {
     json_t *doc = json_loadb(text, size, 0, NULL);
+    const char *why = json_string_value(json_object_get(doc, "why"));
     struct rt_stand stand = {
         .stance = find(json_object_get(doc, "stance"), rt_stance_words, RT_STANCES),
         .how = find(json_object_get(doc, "how"), rt_how_words, RT_HOWS)};
+    bool good = stand.stance != RT_STANCES && stand.how != RT_HOWS;
+
     stand.mixed = json_is_true(json_object_get(doc, "mixed"));
     stand.ended = json_is_true(json_object_get(doc, "ended"));
+    if (good) {
+        out->stand = stand;
+        rt_utf8_clean(why != NULL ? why : "", out->why, sizeof(out->why));
+    }
     json_decref(doc);
-    if (stand.stance == RT_STANCES || stand.how == RT_HOWS)
-        return false;
-    *out = stand;
-    return true;
+    return good;
 }

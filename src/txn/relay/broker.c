@@ -38,6 +38,12 @@ const struct rt_broker_kind *rt_broker_find(const char *scheme)
     return NULL;
 }
 
+void rt_broker_see_id(char *id, size_t size)
+{
+    for (char *at; (at = memchr(id, '\0', size)) != NULL;)
+        *at = '\1';
+}
+
 int rt_broker_read(const char *text, struct rt_url *url, const struct rt_broker_kind **kind,
                    char *errmsg, size_t size)
 {
@@ -50,10 +56,9 @@ int rt_broker_read(const char *text, struct rt_url *url, const struct rt_broker_
     }
     *kind = rt_broker_find(url->scheme);
     if (*kind == NULL) {
-        snprintf(
-            errmsg, size,
-            "no broker has the scheme %s: amqp, amqps, nats, natss, redis and rediss are known",
-            url->scheme);
+        snprintf(errmsg, size,
+                 "the scheme %s is not a broker's: use amqp, amqps, nats, natss, redis or rediss",
+                 url->scheme);
         err = ROTA_UNSUPPORTED;
     } else {
         err = rt_url_check_params(url, (*kind)->params, errmsg, size);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NATS with JetStream, by libnats: nats://[user@]host[:port], natss: over TLS. ?token=1: the password is a token.
+/* NATS with JetStream, through libnats: nats://[user@]host[:port], natss: over TLS. ?token=1: the password is a token.
  *
  * publish: every message goes to its subject with the header Nats-Msg-Id and a reply subject of our own,
- * INBOX.BATCH.NUMBER; the stream that has the subject answers there. No stream has it: the server says so at once
- * (no responders), REFUSED. So each answer is known for its message, however late it is, and libnats's own publisher,
- * which answers on threads of its own, is not needed. "No responders" is the exception: libnats keeps to itself for which
- * message it came. So after a batch that was not answered whole the inbox is another one.
+ * INBOX.BATCH.NUMBER; the stream that has the subject answers there. If no stream has it, the server says so at once
+ * (no responders): REFUSED. So each answer can be matched to its message, however late it is, and libnats's own
+ * publisher, which answers on threads of its own, is not needed. "No responders" is the exception: libnats does not
+ * tell which message it is about. So after a batch that was not answered in full a new inbox is used.
  *
  * Subjects and headers are lines of the protocol, and libnats sends what it is given: a subject with a blank ends the
- * connection, and one with a line break would be a command of whoever wrote it. They are REFUSED here.
+ * connection, and one with a line break would let its author send commands. Both are REFUSED here.
  *
- * Lost: without an answer a message is LOST and sent again; within the stream's window (2 minutes unless told) the
- * server knows it by its id. An answer does not mean that it is on disk: NATS 2.9 never waits for that (the relay keeps
+ * Losses: without an answer a message is LOST and sent again; within the stream's window (2 minutes by default) the
+ * server recognises its id. An answer does not mean that it is on disk: NATS 2.9 never waits for that (the relay keeps
  * the row until it is processed). Connections are not mended here: the lane opens another. */
 #include "engine/url.h"
 #include "txn/relay/broker.h"
@@ -27,7 +27,7 @@
 
 #define MS INT64_C(1000000)
 #define WRITE_LIMIT_MS 10000
-#define BACK_MS 1000 /* what was given back comes again after so long */
+#define BACK_MS 1000 /* what was given back comes again after this */
 #define LINES 8      /* different reasons that one batch can have */
 
 struct rt_broker {
@@ -36,7 +36,7 @@ struct rt_broker {
     natsSubscription *answers, *letters;
     natsInbox *inbox;
     uint64_t batch;
-    natsMsgList fetched; /* those that were not given out yet are from `given` on */
+    natsMsgList fetched; /* those not yet given out start at `given` */
     int given;
     uint32_t ahead, ack_ms;
     natsMsg **open; /* given out and not answered; the token is the place, from 1 on */
@@ -136,7 +136,7 @@ static int64_t ms_left(int64_t deadline)
     return ms > 0 ? ms : 1;
 }
 
-/* Where answers come to, from now on; what comes to the last inbox is nobody's. */
+/* Where answers come from now on; anything that comes to the last inbox is ignored. */
 static natsStatus listen_anew(struct rt_broker *b)
 {
     char subject[300];
@@ -242,7 +242,7 @@ static natsStatus send_one(struct rt_broker *b, const struct rt_message *m, size
     return s;
 }
 
-/* Words between dots, none of them empty or with a wildcard in it. */
+/* Words separated by dots, none of them empty or with a wildcard in it. */
 static bool is_subject(const char *text)
 {
     bool fresh = true; /* a word begins */
@@ -257,7 +257,7 @@ static bool is_subject(const char *text)
     return !fresh;
 }
 
-/* It is a line of text that comes as it goes: readers take blanks at its ends for none. */
+/* Whether TEXT is a line that arrives as it was sent: readers drop blanks at its ends. */
 static bool is_header(const char *text)
 {
     size_t n = text != NULL ? strlen(text) : 0;
@@ -268,18 +268,18 @@ static bool is_header(const char *text)
     return n == 0 || (text[0] != ' ' && text[n - 1] != ' ');
 }
 
-/* Why M cannot be said at all; NULL: it can. */
+/* Why M cannot be sent at all; NULL: it can. */
 static const char *unfit(const struct rt_message *m)
 {
     if (!is_subject(m->topic))
-        return "its topic is no subject: words with dots between them, without blanks, '*' and '>'";
+        return "its topic is not a subject: use words with dots between them, without blanks, '*' or '>'";
     if (!is_header(m->id) || !is_header(m->key) || !is_header(m->type))
-        return "its id, key or type is no header: it has a control character, or begins or ends with a "
+        return "its id, key or type cannot be a header: it has a control character, or begins or ends with a "
                "blank";
     return NULL;
 }
 
-/* A reason of this batch; the last has to do for all that come after it. */
+/* A reason in this batch; the last one kept has to do for all that come after it. */
 static const char *reason(struct rt_broker *b, const char *what, const char *text)
 {
     char line[RT_BROKER_LINE];
@@ -294,7 +294,10 @@ static const char *reason(struct rt_broker *b, const char *what, const char *tex
     return b->why[b->whys++];
 }
 
-/* {"stream": S, "seq": N} or {"error": {"code": N, "description": TEXT}}. Codes of 5xx are of the server's state: LOST. */
+#define ACCOUNT_FULL 10002 /* JetStream: "resource limits exceeded for account"; its code is 400 */
+
+/* {"stream": S, "seq": N} or {"error": {"code": N, "err_code": N, "description": TEXT}}. Codes 5xx are about the state of
+ * the server or the stream ("maximum messages exceeded", "insufficient resources"): FULL. */
 static enum rt_sent judge(struct rt_broker *b, natsMsg *answer, const char **why)
 {
     enum rt_sent sent = RT_SENT_LOST;
@@ -306,9 +309,11 @@ static enum rt_sent judge(struct rt_broker *b, natsMsg *answer, const char **why
     const json_t *error = json_object_get(said, "error");
     if (error == NULL && json_string_value(json_object_get(said, "stream")) != NULL) {
         sent = RT_SENT_CONFIRMED;
-    } else if (error != NULL && json_integer_value(json_object_get(error, "code")) < 500) {
+    } else if (error != NULL) {
         const char *text = json_string_value(json_object_get(error, "description"));
-        sent = RT_SENT_REFUSED;
+        bool full = json_integer_value(json_object_get(error, "code")) >= 500 ||
+                    json_integer_value(json_object_get(error, "err_code")) == ACCOUNT_FULL;
+        sent = full ? RT_SENT_FULL : RT_SENT_REFUSED;
         *why = reason(b, "", text != NULL ? text : "refused");
     }
     json_decref(said);
@@ -326,7 +331,7 @@ static size_t about(const struct rt_broker *b, natsMsg *answer)
     return strtoull(end + 1, NULL, 10);
 }
 
-/* libnats keeps to itself which message had no responders. When all but those are answered, it is the others. */
+/* libnats does not tell which message had no responders. Once all others are answered, it is those that are left. */
 static void refuse_rest(struct rt_broker *b, size_t n, enum rt_sent *sent, const char **why)
 {
     for (size_t i = 0; i < n; i++)
@@ -440,7 +445,7 @@ static int subscribe(struct rt_broker *b, const char *source, const char *group,
         return 0;
     snprintf(doing, sizeof(doing), "subscribing to %.100s as %.60s", source, group);
     int err = failed(b, doing, s);
-    return s == NATS_ERR ? ROTA_INVALID : err; /* no such stream; a consumer that is another one */
+    return s == NATS_ERR ? ROTA_INVALID : err; /* no such stream; a consumer that differs */
 }
 
 static int fetch(struct rt_broker *b, int64_t deadline)

@@ -33,7 +33,9 @@ int rt_outlet_send(struct rt_outlet *o, const struct rt_message *m, char *errmsg
         return ROTA_INVALID;
     }
     snprintf(errmsg, size, "%s: %s", m->topic,
-             err != 0 ? o->kind->errmsg(o->broker) : "nobody confirmed it");
+             err != 0      ? o->kind->errmsg(o->broker)
+             : why != NULL ? why
+                           : "nobody confirmed it");
     rt_outlet_close(o);
     return err != 0 ? err : ROTA_UNREACHABLE;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection by which a consumer publishes one message now and then: receipts, and what is dead. It is opened when it is
+/* A connection on which a consumer publishes a message now and then: receipts, and what is dead. It is opened when
  * needed, and again after trouble. */
 #ifndef RT_OUTLET_H
 #define RT_OUTLET_H
 
 #include "txn/relay/broker.h"
 
-struct rt_outlet { /* zeroed, with its first two, is one that is closed */
+struct rt_outlet { /* closed if zeroed but for the first two */
     const struct rt_broker_kind *kind;
     const struct rt_url *url;
     struct rt_broker *broker;

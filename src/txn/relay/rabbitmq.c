@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RabbitMQ, by librabbitmq: amqp://[user@]host[:port]/[vhost][?exchange=NAME], amqps: the same over TLS.
+/* RabbitMQ, through librabbitmq: amqp://[user@]host[:port]/[vhost][?exchange=NAME], amqps: the same over TLS.
  *
  * publish: every message leaves persistent, mandatory, with its id; then basic.ack and .nack are read, `multiple` ones too,
- * until each has one. basic.return comes before the ack of the same message: nobody takes it, REFUSED.
+ * until each has one. basic.return comes before the ack of the same message: no queue takes it, REFUSED. A nack: a
+ * queue has no room, FULL.
  *
- * Lost: without its ack a message is LOST, and sent again with the same message_id. What closes the channel (the
- * exchange went away, too long a body) is told in `line` and costs the connection; the next open finds out. A message that
- * was alone when it was found too long is REFUSED: among others nobody knows which it was.
- * connection.blocked (memory, disk): ROTA_BUSY. A broker that reads no more is given up after a while (TCP_USER_TIMEOUT):
- * librabbitmq waits for ever to send. */
+ * Losses: without its ack a message is LOST, and sent again with the same message_id. What closes the channel (the
+ * exchange went away, too long a body) is said in `line` and costs the connection; the next open finds out. A message
+ * that was found too long while it was alone is REFUSED: among others nobody knows which one it was. connection.blocked
+ * (memory, disk): ROTA_BUSY. A broker that stops reading is given up after a while (TCP_USER_TIMEOUT), because
+ * librabbitmq would wait for ever to send. */
 #include "engine/url.h"
 #include "txn/relay/broker.h"
 #include "txn/relay/librabbitmq.h"
@@ -23,14 +24,14 @@
 
 #define CHANNEL 1
 #define HEARTBEAT 30        /* seconds */
-#define SEND_LIMIT_MS 10000 /* nothing of what was sent is taken for so long: it is gone */
+#define SEND_LIMIT_MS 10000 /* the broker reads nothing for this long: it is gone */
 #define FRAME_MAX 131072
-#define LOOK_EACH 64 /* messages: acks and blocked are read */
+#define LOOK_EACH 64 /* messages, then acks and blocked are read */
 #define PERSISTENT 2
 #define SHORT_MOST 255 /* bytes of a routing key, an id, a type */
 #define KEY_MOST 65536 /* bytes of our header: all of them are in one frame */
 
-struct letter { /* one that was delivered and not answered yet */
+struct letter { /* a message delivered and not answered yet */
     amqp_envelope_t envelope;
     bool used;
     char *id, *topic, *key, *type; /* with an end */
@@ -46,7 +47,7 @@ struct rt_broker {
     enum rt_sent *sent;
     const char **why;
     bool *waits;   /* sent, and neither ack nor nack came */
-    size_t *place; /* which message has the tag first + i: those that cannot be said have none */
+    size_t *place; /* which message has the tag first + i: those that cannot be sent have none */
     size_t count, waiting, room, tags;
     size_t low;     /* all tags before it have been answered */
     uint64_t first; /* its first tag */
@@ -56,11 +57,11 @@ struct rt_broker {
     char line[RT_BROKER_LINE];
 };
 
-/* librabbitmq's own are symbols of it. */
+/* librabbitmq's own constants are symbols of the library. */
 #define NO_BYTES ((amqp_bytes_t){.len = 0})
 #define NO_TABLE ((amqp_table_t){.num_entries = 0})
 
-/* librabbitmq writes to none of what it is given. */
+/* librabbitmq does not write to what it is given. */
 static amqp_bytes_t sized(const void *from, size_t size)
 {
     amqp_bytes_t out = {.len = size};
@@ -76,7 +77,7 @@ static amqp_bytes_t bytes(const char *text)
 
 /* ---- What went wrong -------------------------------------------------------------- */
 
-static void say(struct rt_broker *b, const char *doing, const char *text, size_t length)
+static void say_bytes(struct rt_broker *b, const char *doing, const char *text, size_t length)
 {
     snprintf(b->line, sizeof(b->line), "RabbitMQ: %s: %.*s", doing, (int)length, text);
     for (char *p = b->line; *p != '\0'; p++)
@@ -84,11 +85,16 @@ static void say(struct rt_broker *b, const char *doing, const char *text, size_t
             *p = ' ';
 }
 
+static void say(struct rt_broker *b, const char *doing, const char *text)
+{
+    say_bytes(b, doing, text, strlen(text));
+}
+
 static int failed(struct rt_broker *b, const char *doing, int status)
 {
     const char *text = rt_amqp.error_string2(status);
 
-    say(b, doing, text, strlen(text));
+    say(b, doing, text);
     return ROTA_UNREACHABLE;
 }
 
@@ -105,7 +111,7 @@ static int closed(struct rt_broker *b, const char *doing, const amqp_method_t *m
         const amqp_connection_close_t *m = method->decoded;
         code = m->reply_code, text = m->reply_text;
     }
-    say(b, doing, text.bytes, text.len);
+    say_bytes(b, doing, text.bytes, text.len);
     switch (code) {
     case AMQP_ACCESS_REFUSED:
         return ROTA_AUTH;
@@ -183,7 +189,7 @@ static int log_in(struct rt_broker *b, const struct rt_url *url, const char *pas
                                                 AMQP_SASL_METHOD_PLAIN, user, password));
 }
 
-/* A missing exchange is told now, not for each message. */
+/* Reports a missing exchange now, not for each message. */
 static int look_for_exchange(struct rt_broker *b)
 {
     if (b->exchange[0] == '\0')
@@ -203,7 +209,7 @@ static int set_up(struct rt_broker *b, const struct rt_url *url, const char *pas
     amqp_socket_t *socket = tls ? secured(b, url) : rt_amqp.tcp_socket_new(b->conn);
 
     if (socket == NULL) {
-        say(b, "TLS", "a certificate or a key cannot be read", 37);
+        say(b, "TLS", "a certificate or a key cannot be read");
         return ROTA_INVALID;
     }
     int status = rt_amqp.socket_open_noblock(socket, url->hosts[0].host, port, &tv);
@@ -332,12 +338,16 @@ static void settle(struct rt_broker *b, size_t i, bool taken)
         return;
     b->waits[i] = false;
     b->waiting--;
-    if (b->sent[i] == RT_SENT_LOST &&
-        taken) /* what was returned is confirmed too: it stays REFUSED */
-        b->sent[i] = RT_SENT_CONFIRMED;
+    if (b->sent[i] != RT_SENT_LOST)
+        return; /* what was returned is confirmed too: it stays REFUSED */
+    b->sent[i] = taken ? RT_SENT_CONFIRMED : RT_SENT_FULL;
+    if (!taken) /* a nack has no words */
+        b->why[i] =
+            "RabbitMQ: a queue has no room for it (nack: x-max-length with x-overflow=reject-publish), "
+            "or could not store it";
 }
 
-/* An ack (TAKEN) or a nack: of TAG, or of all up to it. */
+/* An ack (TAKEN) or a nack: for TAG, or for all up to it. */
 static void answered(struct rt_broker *b, uint64_t tag, bool multiple, bool taken)
 {
     if (tag < b->first || tag > b->tag)
@@ -349,7 +359,7 @@ static void answered(struct rt_broker *b, uint64_t tag, bool multiple, bool take
         b->low++;
 }
 
-/* basic.return: nobody takes the message that follows it. */
+/* basic.return: no queue takes the message that follows it. */
 static int returned(struct rt_broker *b, const amqp_basic_return_t *m)
 {
     amqp_message_t message;
@@ -373,7 +383,7 @@ static int returned(struct rt_broker *b, const amqp_basic_return_t *m)
     return 0;
 }
 
-/* It closes the channel over what a message is, not over where it went. */
+/* Whether the broker closed the channel over what a message is, not over where it went. */
 static bool is_precondition(const amqp_method_t *method)
 {
     const amqp_channel_close_t *m = method->decoded;
@@ -466,7 +476,7 @@ static bool begin(struct rt_broker *b, const struct rt_message *messages, size_t
     return true;
 }
 
-/* Why M cannot be said at all; NULL: it can. */
+/* Why M cannot be sent at all; NULL: it can. */
 static const char *unfit(const struct rt_message *m)
 {
     if (strlen(m->topic) > SHORT_MOST)
@@ -478,7 +488,7 @@ static const char *unfit(const struct rt_message *m)
     return NULL;
 }
 
-/* *WHOLE: all were. */
+/* *WHOLE: all were sent. */
 static int send_all(struct rt_broker *b, int64_t deadline, bool *whole)
 {
     int err = listen_on(b);
@@ -512,26 +522,26 @@ static int publish(struct rt_broker *b, const struct rt_message *messages, size_
         err = listen_to(b, true, deadline);
     b->count = b->tags = 0;
     if (err == 0 && b->blocked) {
-        say(b, "publishing", "it takes nothing for now (memory or disk)", 41);
+        say(b, "publishing", "it accepts nothing for now (memory or disk)");
         return ROTA_BUSY;
     }
     if (err == 0 && !whole) {
-        say(b, "publishing", "it is slow: not all could be sent in time", 41);
+        say(b, "publishing", "it is slow: not all could be sent in time");
         return ROTA_BUSY;
     }
     if (err != ROTA_BUSY)
         return err;
     if (b->blocked)
         return ROTA_BUSY;
-    say(b, "publishing", "confirms did not come in time", 29);
-    return ROTA_UNREACHABLE; /* those that come later are not mixed up with others */
+    say(b, "publishing", "confirms did not come in time");
+    return ROTA_UNREACHABLE; /* so later answers are not mixed up with others */
 }
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
 static int subscribe(struct rt_broker *b, const char *source, const char *group, uint32_t ahead)
 {
-    (void)group; /* whoever takes from the same queue */
+    (void)group; /* it is whoever takes from the same queue */
     assert(b->letters == NULL && ahead > 0);
     b->letters = calloc(ahead, sizeof(*b->letters));
     if (b->letters == NULL)
@@ -545,7 +555,7 @@ static int subscribe(struct rt_broker *b, const char *source, const char *group,
     return judged(b, "subscribing", rt_amqp.get_rpc_reply(b->conn));
 }
 
-/* A text of its own, with an end; NULL: none. *FAILED: no memory. */
+/* A copy of the text, with an end; NULL: none. *NO_MEMORY: it could not be made. */
 static char *text_of(amqp_bytes_t from, bool *no_memory)
 {
     char *text = malloc(from.len + 1);
@@ -587,6 +597,8 @@ static struct letter *keep(struct rt_broker *b, const amqp_envelope_t *envelope)
     letter->key = key_of(p, &no_memory);
     letter->id = (p->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0 ? text_of(p->message_id, &no_memory)
                                                                : text_of(NO_BYTES, &no_memory);
+    if (letter->id != NULL && (p->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0)
+        rt_broker_see_id(letter->id, p->message_id.len);
     if ((p->_flags & AMQP_BASIC_TYPE_FLAG) != 0)
         letter->type = text_of(p->type, &no_memory);
     if (!no_memory)
@@ -607,7 +619,7 @@ static int next(struct rt_broker *b, int64_t deadline, struct rt_message *out, u
         return ROTA_BUSY;
     if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION &&
         reply.library_error == AMQP_STATUS_UNEXPECTED_STATE) {
-        say(b, "taking", "it ended the subscription or the channel", 40);
+        say(b, "taking", "it ended the subscription or the channel");
         return ROTA_UNREACHABLE;
     }
     int err = judged(b, "taking", reply);
@@ -657,7 +669,7 @@ static int leave(struct rt_broker *b, uint64_t token)
     return status == AMQP_STATUS_OK ? 0 : failed(b, "giving up", status);
 }
 
-/* librabbitmq beats only while it waits. What the broker sends meanwhile is read when it does. */
+/* librabbitmq sends heartbeats only while it waits. It then reads what the broker sent meanwhile. */
 static int keep_up(struct rt_broker *b, uint64_t token)
 {
     const amqp_frame_t beat = {.frame_type = AMQP_FRAME_HEARTBEAT, .channel = 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receipts by a topic and over HTTP. */
+/* Receipts from a topic and over HTTP. */
 #include "txn/relay/receipts.h"
 
 #include "engine/name.h"
@@ -41,16 +41,16 @@ struct rt_receipts {
     struct table by_topic;
     pthread_t thread;
     bool has_thread;
-    int wake; /* readable for good when it is to end */
+    int wake; /* readable for good once it must end */
     atomic_bool ending;
     char said[LINE];
 
     struct rt_http_server *server;
     struct rt_http_route route;
-    pthread_mutex_t http_mu; /* of by_http */
+    pthread_mutex_t http_mu; /* for by_http */
     struct table by_http;
 
-    pthread_mutex_t mu; /* of what follows */
+    pthread_mutex_t mu; /* for what follows */
     struct rt_receipts_counts counts;
 };
 
@@ -61,14 +61,27 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+/* Whoever posts {"id": "..."} would be told that all is well. {GUID} may be an id. */
+static bool is_json(const char *line)
+{
+    const char *next = line[0] != '\0' ? line + 1 + strspn(line + 1, " \t") : line;
+
+    if (line[0] == '{')
+        return strchr("\"}", *next) != NULL; /* or its end */
+    if (line[0] == '[')
+        return strchr("\"{[]-0123456789", *next) != NULL;
+    return line[0] == '"';
+}
+
 const char *rt_receipts_fault(const char *id, size_t most)
 {
     size_t n = strlen(id);
 
     if (n > most)
         return most == RT_EVENT_TAKEN ? "is longer than 64 bytes" : "is longer than 191 bytes";
-    return n > 0 && (is_blank(id[0]) || is_blank(id[n - 1])) ? "has blanks around it"
-                                                             : rt_name_fault(id);
+    if (n > 0 && (is_blank(id[0]) || is_blank(id[n - 1])))
+        return "has blanks around it";
+    return most != RT_EVENT_TAKEN && is_json(id) ? "looks like JSON" : rt_name_fault(id);
 }
 
 size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most)
@@ -168,7 +181,7 @@ static int reach(struct rt_receipts *r, char *line, size_t size)
     return err;
 }
 
-/* What a message says is added. One that is no receipt is passed over, and acknowledged with the others: it would come
+/* Adds what a message says. One that is no receipt is passed over, and acknowledged with the others: else it would come
  * again for ever. False: no memory. */
 static bool add(struct rt_receipts *r, struct batch *b, const struct rt_message *m, uint64_t token)
 {
@@ -184,11 +197,11 @@ static bool add(struct rt_receipts *r, struct batch *b, const struct rt_message 
     if (n != SIZE_MAX)
         b->count += n;
     else
-        trouble(r, "receipts: a message that is no list of ids was passed over");
+        trouble(r, "receipts: a message that is not a list of ids was skipped");
     return true;
 }
 
-/* All that is there, one by one; the first is waited for. */
+/* Collects all that is there, one by one; waits for the first. */
 static int collect(struct rt_receipts *r, struct batch *b)
 {
     int64_t deadline = rt_relay_now() + WAIT_MS * MS;
@@ -247,7 +260,7 @@ static int turn(struct rt_receipts *r)
     return err;
 }
 
-/* After any trouble all that was not acknowledged comes again, on another connection. */
+/* After any trouble everything that was not acknowledged comes again, on another connection. */
 static void *drive(void *arg)
 {
     struct rt_receipts *r = arg;
@@ -286,7 +299,7 @@ static void process(struct rt_receipts *r, struct rt_http_request *q, const char
     answer(q, 200, "application/json", said);
 }
 
-/* 200: written, and how many rows that changed; 400: no list of ids; 503: not now. */
+/* 200: written, with the number of rows changed; 400: no list of ids; 503: not now. */
 static void on_processed(struct rt_http_request *q, void *arg)
 {
     const char **ids = calloc(IDS, sizeof(*ids));
@@ -300,7 +313,7 @@ static void on_processed(struct rt_http_request *q, void *arg)
             process(arg, q, ids, n);
         else
             answer(q, 400, "text/plain",
-                   "the body must have the ids of events, one in a line, at most 1000\n");
+                   "the body must have the ids of events, one per line, at most 1000\n");
     } else {
         answer(q, 503, "text/plain", "no memory\n");
     }
@@ -335,7 +348,7 @@ static int begin_topic(struct rt_receipts *r, bool waits, char *errmsg, size_t s
     r->has_thread = pthread_create(&r->thread, NULL, drive, r) == 0;
     if (r->has_thread)
         return 0;
-    snprintf(errmsg, size, "no thread can be started");
+    snprintf(errmsg, size, "cannot start a thread");
     return ROTA_NOMEM;
 }
 

@@ -4,10 +4,11 @@
  *   consumer ──▶ a topic of the broker ──▶ a thread here ──▶ processed ──▶ acknowledged
  *   consumer ──▶ POST /processed ───────▶ a handler here ─▶ processed ──▶ 200
  *
- * A receipt is the ids of events, one in a line. Lost: the event is published again after a while, its consumer knows it
- * by its id, and says it again. Late, doubled, of a row that is no longer there, or of another table: nothing happens.
- * A receipt is acknowledged when it is written, so none is lost with a relay. Any number of relays of one table share
- * a topic; relays of two tables must not, for each takes receipts away from the other. */
+ * A receipt is a list of event ids, one per line. If it is lost, the event is published again after a while, and its
+ * consumer recognises the id and sends the receipt again. If it is late, doubled, for a row that is no longer there, or
+ * for another table, nothing happens. A receipt is acknowledged once it is written, so none is lost with a relay. Any
+ * number of relays of one table may share a topic; relays of two tables must not, because each takes receipts away from
+ * the other. */
 #ifndef RT_RECEIPTS_H
 #define RT_RECEIPTS_H
 
@@ -26,28 +27,28 @@ struct rt_receipts_options {
         source; /* where receipts come in (queue; STREAM or STREAM/SUBJECT; stream); NULL: nowhere */
     /* listen NULL: nobody listens. Routes are set here. */
     struct rt_http_server_options http;
-    void (*log)(void *arg, bool trouble, const char *line); /* from any thread, not at once */
+    void (*log)(void *arg, bool trouble, const char *line); /* any thread, one at a time */
     void *arg;
 };
 
 struct rt_receipts_counts {
-    uint64_t topic, http; /* ids that came so */
-    uint64_t changed;     /* rows that are processed by them */
+    uint64_t topic, http; /* ids that came that way */
+    uint64_t changed;     /* rows that they made processed */
 };
 
-/* 0, or an error and a line. WAITS: a broker that is unreachable is no reason not to start. */
+/* 0, or an error and a line. WAITS: it starts even if the broker is unreachable. */
 int rt_receipts_start(struct rt_receipts **out, const struct rt_receipts_options *opts, bool waits,
                       char *errmsg, size_t size);
 struct rt_receipts_counts rt_receipts_look(struct rt_receipts *r);
 uint16_t rt_receipts_port(const struct rt_receipts *r); /* 0: nobody listens */
 void rt_receipts_end(struct rt_receipts *r);            /* NULL is legal */
 
-/* Cuts TEXT (SIZE bytes, changed) into lines: up to MOST ids, OUT points into it. SIZE_MAX: that is no list of ids. Blank
- * lines, blanks and carriage returns around one are passed over. */
+/* Cuts TEXT (SIZE bytes, changed) into lines: up to MOST ids, to which OUT points. SIZE_MAX: TEXT is no list of ids.
+ * Blank lines, and blanks and carriage returns around an id, are passed over. */
 size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most);
 
-/* Why ID cannot be a line of a receipt, or a row of an inbox, that has room for MOST bytes: "is ...", "has ..."; NULL: it
- * can. It is UTF-8, without control characters and without blanks around it. */
+/* Why ID cannot be a line of a receipt, or a row of an inbox, that has room for MOST bytes: "is ...", "has ..."; NULL:
+ * it can. It must be UTF-8, without control characters and without blanks around it; and, in a receipt, not JSON. */
 const char *rt_receipts_fault(const char *id, size_t most);
 
 #endif

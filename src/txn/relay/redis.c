@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of Redis, by the client that the lock engine rides on (engine/resp): redis://[user@]host[:port], rediss:,
- * redis+unix:, Sentinel by ?sentinel=; ?dedup=TIME: an id that was added is not added again for so long.
+/* Streams of Redis, through the client that the lock engine uses (engine/resp): redis://[user@]host[:port], rediss:,
+ * redis+unix:, Sentinel with ?sentinel=; ?dedup=TIME: an id that was added is not added again for that long.
  *
  * A topic is a stream. publish: a script adds up to CHUNK messages and answers for each; the next chunk leaves when the
- * last was answered, so what is lost is always the end of a batch, and order is kept when it is sent again.
- * take: a script gives what nobody answered for a while, else what is new; it is asked again and again, for a script
- * cannot wait.
+ * last was answered, so only the end of a batch is ever lost, and order is kept when it is sent again. take: a script
+ * gives what nobody has answered for a while, else what is new; it is called again and again, because a script cannot
+ * wait.
  *
- * Lost: a chunk without an answer is LOST, all of it. What Redis forgets when it dies is what its appendfsync says: the
- * relay keeps the row until it is processed.
+ * Losses: a chunk without an answer is LOST, all of it. How much Redis forgets when it dies depends on its appendfsync:
+ * the relay keeps the row until it is processed.
  *
- * A cluster is refused: its streams lie on different servers, and one connection here is one server. */
+ * A cluster is refused: its streams are on different servers, and a connection here is to one server. */
 #include "base/alloc.h"
 #include "engine/redis/script.h"
 #include "engine/resp/resp.h"
@@ -26,11 +26,11 @@
 
 #define MS INT64_C(1000000)
 #define CHUNK 256              /* messages of one script call ... */
-#define CHUNK_BYTES (1u << 20) /* ... or so many bytes */
+#define CHUNK_BYTES (1u << 20) /* ... or this many bytes */
 #define BODY_MAX (64u << 20)   /* Redis takes 512 MB; nobody wants that in a script */
 #define FIVE 5                 /* arguments of a message */
-#define SIX 6                  /* elements of one that is taken */
-#define BACK_MS 1000           /* given back: so much later */
+#define SIX 6                  /* elements of a taken message */
+#define BACK_MS 1000           /* given back: this much later */
 #define ASK_FIRST_MS 5
 #define ASK_MOST_MS 200
 #define CLOSING_TURNS 8
@@ -42,15 +42,15 @@ extern const struct rt_redis_text rt_relay_texts[SCRIPTS][2];
 
 struct letter { /* taken from the stream */
     bool used;  /* ... and not answered yet */
-    bool given; /* out to whoever asked for the next */
+    bool given; /* handed out by next */
     char
-        *text[6]; /* as the script has them, each with an end; a key and a type without their "+" */
+        *text[6]; /* in the script's order, each with its end; a key and a type without their "+" */
     size_t size;  /* of the body */
 };
 enum { PLACE, ID, KEY, TYPE, BODY, TOPIC };
 
 struct rt_broker {
-    struct rt_conn base; /* what the client is opened in the name of */
+    struct rt_conn base; /* the connection that the client belongs to */
     struct rt_up up;
     struct rt_loop loop;
     struct rt_resp_conn link;
@@ -113,7 +113,8 @@ static const char *reason(struct rt_broker *b, const char *text)
     return b->whys[b->why_count++];
 }
 
-/* PUT: an empty text for each message that was added. What the server says of its own state is no fault of the message. */
+/* PUT: an empty text for each message that was added. An error about the server's own state is not the message's
+ * fault. */
 static void judge(struct rt_broker *b, const redisReply *reply)
 {
     static const char *const states[] = {"OOM", "MISCONF", "READONLY", "NOREPLICAS", "LOADING"};
@@ -142,7 +143,7 @@ static void joined(struct rt_broker *b, const redisReply *reply)
         b->err = ROTA_INVALID;
     } else if (reply->element[3]->str[0] != '\0') {
         snprintf(b->line, sizeof(b->line),
-                 "redis: there was no stream %.128s: it is made, and waits for its first message",
+                 "redis: there was no stream %.128s: created, waiting for its first message",
                  b->source);
     }
 }
@@ -167,10 +168,12 @@ static bool copy(struct letter *letter, int i, const redisReply *from)
     memcpy(letter->text[i], from->str + skip, from->len - skip + 1);
     if (i == BODY)
         letter->size = from->len;
+    if (i == ID)
+        rt_broker_see_id(letter->text[i], from->len);
     return true;
 }
 
-/* What there is no place or no memory for is anybody's again after a while. */
+/* A message without a place or memory here is anybody's again after a while. */
 static void taken(struct rt_broker *b, const redisReply *reply)
 {
     uint32_t at = 0;
@@ -229,11 +232,11 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
     (void)now;
 }
 
-/* What is there now; else it waits, for at most MS. */
+/* Handles what is there now; else waits, for at most MS. */
 static void turn(struct rt_broker *b, int ms)
 {
     rt_loop_arm(&b->loop);
-    if (!b->loop.dirty) /* else epoll has not seen all watches: what is waited for may have come */
+    if (!b->loop.dirty) /* else epoll has not seen all watches: what we wait for may be there */
         (void)poll(&(struct pollfd){.fd = rt_loop_fd(&b->loop), .events = POLLIN}, 1, ms);
     rt_loop_tick(&b->loop);
     rt_loop_turn(&b->loop, no_other, NULL);
@@ -246,7 +249,7 @@ static int ms_until(int64_t deadline)
     return ms < 0 ? 0 : ms > 1000 ? 1000 : (int)ms;
 }
 
-/* Calls SCRIPT on KEY and waits for what comes of it. */
+/* Calls SCRIPT on KEY and waits for the result. */
 static int ask(struct rt_broker *b, enum script script, const char *key, size_t argc,
                const char *const *args, const size_t *lengths, int64_t deadline)
 {
@@ -299,7 +302,7 @@ static void close_broker(struct rt_broker *b)
     end(b);
 }
 
-/* Greets the server. One that cannot be had is tried for a second: there may be others (Sentinel). */
+/* Greets the server. An unreachable one is tried for a second: there may be others (Sentinel). */
 static int meet(struct rt_broker *b, int64_t deadline)
 {
     int64_t second = rt_relay_now() + 1000 * MS;
@@ -325,7 +328,7 @@ static int read_dedup(struct rt_broker *b, const struct rt_url *url, char *errms
 
     if (rt_url_duration_ms(text, &b->dedup_ms) == 0)
         return 0;
-    snprintf(errmsg, size, "?dedup= is a time, as 2m or 120s");
+    snprintf(errmsg, size, "?dedup= must be a time, such as 2m or 120s");
     return ROTA_INVALID;
 }
 
@@ -526,7 +529,7 @@ static int tell(struct rt_broker *b, uint64_t token, const char *word, uint32_t 
     return err == 0 ? 0 : ROTA_UNREACHABLE;
 }
 
-/* Also what is given up: the stream has it still. */
+/* Also for what is given up: the stream still has it. */
 static int ack(struct rt_broker *b, uint64_t token)
 {
     int err = tell(b, token, "ack", 0);

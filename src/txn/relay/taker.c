@@ -25,18 +25,18 @@ struct rt_taker {
     struct rt_url url;
     const struct rt_broker_kind *kind;
     struct rt_broker *broker; /* subscribed; NULL: not now */
-    struct rt_outlet outlet;  /* to the dead */
+    struct rt_outlet outlet;  /* for the dead */
     uint64_t token;           /* of the message under way */
     int64_t keep_at, came_at;
     uint32_t failures; /* of reaching, in a row */
     bool lost;         /* the connection is of no more use */
     bool ending;
-    char said[LINE]; /* its last trouble; "": it is well */
+    char said[LINE]; /* its last trouble; "": all is well */
 };
 
 /* ---- What is said ----------------------------------------------------------------------- */
 
-/* The same trouble is told once, and so is its end. */
+/* Reports the same trouble once, and its end once. */
 static void trouble(struct rt_taker *t, const char *line)
 {
     if (strcmp(t->said, line) == 0)
@@ -92,7 +92,7 @@ static int64_t doubled(int64_t first, int64_t most, uint32_t times)
     return first < most ? first : most;
 }
 
-/* It is tried until it can be had, whatever was wrong: a queue may come back, and so may a right. */
+/* Tries until it connects, whatever was wrong: a queue may come back, and so may a permission. */
 static void reach_again(struct rt_taker *t)
 {
     char line[LINE] = "";
@@ -108,7 +108,8 @@ static void reach_again(struct rt_taker *t)
                                  doubled(REACH_FIRST_MS, REACH_MOST_MS, t->failures++));
 }
 
-/* What was asked of the connection came to ERR. False: it is lost. It is closed when nobody uses the message any more. */
+/* A call on the connection returned ERR. False: the connection is lost. It is closed when nobody uses the message any
+ * more. */
 static bool held(struct rt_taker *t, int err)
 {
     if (err == 0)
@@ -130,7 +131,7 @@ void rt_taker_keep(struct rt_taker *t)
     (void)held(t, t->kind->keep(t->broker, t->token));
 }
 
-/* Waits before the next attempt. False: it is to end, or the message is no longer ours. */
+/* Waits before the next attempt. False: the taker must end, or the message is no longer ours. */
 static bool pause_for(struct rt_taker *t, int64_t ms)
 {
     int64_t until = rt_relay_now() + ms * MS;
@@ -143,13 +144,13 @@ static bool pause_for(struct rt_taker *t, int64_t ms)
     return !t->lost && !t->ending;
 }
 
-/* Answers the message, which is gone with that. */
+/* Answers the message, which is gone after that. */
 static bool answer(struct rt_taker *t, int (*how)(struct rt_broker *, uint64_t))
 {
     return !t->lost && held(t, how(t->broker, t->token));
 }
 
-/* Gives M up. False: the topic for the dead does not take it; it is tried again. */
+/* Gives M up. False: the topic for the dead does not take it; it will be tried again. */
 static bool give_up(struct rt_taker *t, const struct rt_message *m, const char *id)
 {
     struct rt_message dead = *m;
@@ -171,7 +172,7 @@ static bool give_up(struct rt_taker *t, const struct rt_message *m, const char *
     return true;
 }
 
-/* M until it is answered, or lost; ID is a copy of its own. */
+/* Serves M until it is answered, or lost; ID is a separate copy. */
 static void serve(struct rt_taker *t, const struct rt_message *m, const char *id)
 {
     uint32_t attempt = 1, pauses = 0;

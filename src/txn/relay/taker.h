@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A consumer: takes the messages of one source, one after the other, and has each worked at until it went well.
+/* A consumer: takes the messages of one source, one after the other, and works on each until that succeeds.
  *
  *              a message         went well            acknowledged
  *   REACH ──▶ NEXT ──────▶ WORK ──────────▶ ACK ─────────────────▶ over(DONE) ──▶ NEXT
@@ -9,12 +9,12 @@
  *                           ├──▶ a topic for the dead: published there, confirmed, then ACK ──▶ over(MOVED)
  *                           └──▶ else LEAVE (broker.h) ──▶ over(LEFT)
  *
- * Nothing is acknowledged before the work of it went well. So whoever dies, wherever, has lost nothing: what was not
- * acknowledged comes again, to anybody, and what was comes again if the broker, or the relay, says it once more. Work is
- * done at least once; that it takes effect once is up to the inbox (rota_event_take_*).
+ * No message is acknowledged before its work has succeeded. So a consumer that dies, wherever it is, loses nothing:
+ * what was not acknowledged comes again, to anybody, and what was comes again only if the broker or the relay repeats
+ * it. Work is done at least once; the inbox (rota_event_take_*) makes it take effect once.
  *
- * One message is under way at a time, and while it is tried again its place is kept: events come in their order,
- * unless one is given up. Attempts are counted here: whoever begins anew counts from one. */
+ * One message is under way at a time, and it keeps its place while it is retried: events come in their order, unless
+ * one is given up. Attempts are counted here: a consumer that restarts counts from one. */
 #ifndef RT_TAKER_H
 #define RT_TAKER_H
 
@@ -23,10 +23,10 @@
 struct rt_taker;
 
 enum rt_taken {
-    RT_TAKEN_DONE,   /* it went well */
+    RT_TAKEN_DONE,   /* it succeeded */
     RT_TAKEN_FAILED, /* again, later: an attempt */
-    RT_TAKEN_LATER,  /* the same, and it is no fault of the message: no attempt */
-    RT_TAKEN_STOP,   /* no: it is anybody's again, and the taker ends */
+    RT_TAKEN_LATER,  /* again, but not the message's fault: no attempt */
+    RT_TAKEN_STOP,   /* no: anybody may have it, and the taker ends */
 };
 
 enum rt_taker_over { RT_TAKER_DONE, RT_TAKER_MOVED, RT_TAKER_LEFT };
@@ -35,33 +35,35 @@ struct rt_taker_options {
     const char *from;   /* the broker's URL */
     const char *source; /* queue; STREAM or STREAM/SUBJECT; stream */
     const char *group;
-    uint32_t ack_ms;   /* as of a broker's options */
+    uint32_t ack_ms;   /* as in a broker's options */
     uint32_t attempts; /* 0: for ever */
     uint32_t pause_ms; /* after the first failure, doubled each time; 0: 1000 */
-    const char *dead;  /* where to with what failed so often; NULL: it is left */
-    void *arg;         /* of all that follow; none is called from inside another */
+    const char *dead;  /* topic for what failed that often; NULL: it is left */
+    void *arg;         /* for all that follow; none is called from inside another */
     /* Does what M asks for; ATTEMPT counts from 1. Work that takes long calls rt_taker_keep now and then. */
     enum rt_taken (*work)(void *arg, struct rt_taker *t, const struct rt_message *m,
                           uint32_t attempt);
-    /* The event ID is over. An acknowledgement that was lost is no reason not to say so: then it comes again. */
+    /* The event ID is over. This is said even if its acknowledgement was lost: then the event comes again. */
     void (*over)(void *arg, const char *id, enum rt_taker_over how);
-    /* Waits for MS at most (0: not at all); false: it is to end. Called once a second or more often, unless somebody works. */
+    /* Waits for MS at most (0: not at all); false: the taker must end. Called at least once a second, except during
+     * work. */
     bool (*goes_on)(void *arg, int64_t ms);
-    /* Nothing came for a second; false: it is to end. */
+    /* Nothing came for a second; false: the taker must end. */
     bool (*idle)(void *arg);
-    /* One line about what went wrong, or that it is well again. */
+    /* One line about what went wrong, or that all is well again. */
     void (*log)(void *arg, bool trouble, const char *line);
 };
 
-/* Reads the URL, connects and subscribes, to see that it can be: 0, or a line in ERRMSG says why not. WAITS: one that is
- * unreachable is no reason not to begin. OPTS and its texts stay. */
+/* Reads the URL, connects and subscribes, to see that this works: 0, or a line in ERRMSG says why not. WAITS: it begins
+ * even if the broker is unreachable. OPTS and its texts must stay valid. */
 int rt_taker_open(struct rt_taker **out, const struct rt_taker_options *opts, bool waits,
                   char *errmsg, size_t size);
-/* Until one of the callbacks says that it is to end. */
+/* Runs until one of the callbacks says that it must end. */
 void rt_taker_run(struct rt_taker *t);
-void rt_taker_close(struct rt_taker *t); /* what is not answered is anybody's; NULL is legal */
+void rt_taker_close(struct rt_taker *t); /* what is unanswered is anybody's; NULL is legal */
 
-/* From inside work(): the message is worked at still. Quick; at most once in a third of ack_ms it asks the broker. */
+/* From inside work(): says that work on the message goes on. Quick; it asks the broker at most once per third of
+ * ack_ms. */
 void rt_taker_keep(struct rt_taker *t);
 const char *rt_taker_place(const struct rt_taker *t); /* the URL without a secret, for people */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DTM's HTTP interface: what is asked, what the journal says to it, what is answered. */
+/* DTM's HTTP interface: what is asked, what the journal says about it, what is answered. */
 #include "txn/serve/serve.h"
 
 #include "base/bug.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 
 #define BASE "/api/dtmsvr/"
-#define DECIDE_AGAIN 5 /* branches may be registered meanwhile, so often */
+#define DECIDE_AGAIN 5 /* times that branches may be registered meanwhile */
 
 /* ---- Answers ------------------------------------------------------------------------------ */
 
@@ -36,7 +36,7 @@ static json_t *text_json(const char *text)
 {
     json_t *out = json_string(text);
 
-    return out != NULL ? out : json_string("it has bytes that are no UTF-8");
+    return out != NULL ? out : json_string("it has bytes that are not UTF-8");
 }
 
 static void succeed(struct rt_http_request *r)
@@ -67,7 +67,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct rt_http_request 
 /* The journal did not answer, or said no. */
 static void refuse_journal(struct rt_serve *s, struct rt_http_request *r, int err)
 {
-    if (err == ROTA_INVALID) /* all else was checked before */
+    if (err == ROTA_INVALID) /* the rest was checked before */
         refuse(
             r, 400,
             "too large: the journal keeps at most %d bytes of steps and data at once; send less, "
@@ -83,7 +83,7 @@ void rt_serve_tell(struct rt_serve_waiter *w, const struct rt_course *c)
     struct rt_http_request *r = w->request;
 
     if (c == NULL) {
-        refuse(r, 500, "this server ends; ask another one what became of it");
+        refuse(r, 500, "this server is ending; ask another one what became of it");
         return;
     }
     bool good = c->done && (c->stands == RT_JOURNAL_COMMIT) == w->submits;
@@ -92,7 +92,7 @@ void rt_serve_tell(struct rt_serve_waiter *w, const struct rt_course *c)
     else if (!c->done && c->plan->kind == RT_PLAN_TCC && c->stalled_by == RT_COURSE_ONGOING)
         refuse(r, 425, "%s ONGOING", c->reason);
     else if (!c->done && c->plan->kind != RT_PLAN_SAGA && c->stalled_by != RT_COURSE_ONGOING)
-        refuse(r, 500, "it is asked again: %s", c->reason);
+        refuse(r, 500, "it will be asked again: %s", c->reason);
     else
         refuse(r, 409, "%s FAILURE",
                c->reason[0] != '\0' ? c->reason : "wait result not return success:");
@@ -115,8 +115,8 @@ static const char *status_of(const struct rt_serve_row *row)
 
 /* ---- Reading requests ----------------------------------------------------------------------- */
 
-/* Not the id of a transaction that a program began by the library: a row of it may be there, or come yet. Else it was
- * answered. */
+/* Whether GID is not the id of a transaction that a program began through the library, whose row may be there, or may
+ * yet come. False: R was answered. */
 static bool may_be_ours(struct rt_serve *s, struct rt_http_request *r, const char *gid)
 {
     struct rt_txn_id id = rt_serve_id(s, gid);
@@ -125,7 +125,7 @@ static bool may_be_ours(struct rt_serve *s, struct rt_http_request *r, const cha
         return true;
     refuse(
         r, 400,
-        "gid %.40s is an id of this journal that newGid has not given: it is a transaction's of the "
+        "gid %.40s is an id of this journal that newGid has not given: it is for a transaction of the "
         "library; take a gid from newGid, or a text of your own",
         gid);
     return false;
@@ -166,7 +166,8 @@ static bool read_row(struct rt_serve *s, struct rt_http_request *r, const struct
     if (err != 0)
         refuse_journal(s, r, err);
     else if (row->damaged)
-        refuse(r, 409, "this gid is another transaction's of this journal, not rota-txn serve's");
+        refuse(r, 409,
+               "this gid is that of another transaction in this journal, not of rota-txn serve");
     else
         refuse(r, 409, "this gid is older than what the journal keeps FAILURE");
     rt_serve_row_free(row);
@@ -182,7 +183,7 @@ static struct rt_serve_waiter *waiter(struct rt_http_request *r, bool submits)
     return w;
 }
 
-/* It is gone on with, and R answered: at once, or when that is over. */
+/* Moves the transaction on, and answers R: at once, or when the transaction is over. */
 static void go_on(struct rt_serve *s, struct rt_http_request *r, const struct rt_txn_id *id,
                   struct rt_plan *plan, enum rt_journal_stand stands, const bool *steps, bool wait,
                   bool submits)
@@ -229,7 +230,7 @@ static void prepare(struct rt_http_request *r, void *arg)
     rt_plan_free(&plan);
 }
 
-/* A row is made by prepare only: a branch must not make one. */
+/* Only prepare makes a row: a branch must not. */
 static bool is_prepared(struct rt_serve *s, struct rt_http_request *r, const struct rt_txn_id *id,
                         const char *gid)
 {
@@ -246,7 +247,7 @@ static bool is_prepared(struct rt_serve *s, struct rt_http_request *r, const str
     return is;
 }
 
-/* Another branch may have the same number: only where branch_id is not a few digits. */
+/* Another branch may have the same number, but only if branch_id is not a few digits. */
 static bool is_there(struct rt_serve *s, const struct rt_txn_id *id,
                      const struct rt_plan_step *step)
 {
@@ -334,7 +335,7 @@ static void submit_saga(struct rt_serve *s, struct rt_http_request *r, const str
     free(first);
 }
 
-/* A message keeps the steps that it was prepared with; how it is delivered, submit says. */
+/* A message keeps the steps that it was prepared with; submit says how to deliver it. */
 static bool merge(struct rt_serve_row *row, const struct rt_plan *asked)
 {
     static const char *const keys[] = {"custom_data", "concurrent", "branch_headers",
@@ -404,7 +405,7 @@ static void submit(struct rt_http_request *r, void *arg)
     }
     bool there = row.planned;
     if (there && row.plan.kind != plan.kind) {
-        refuse(r, 409, "this gid is a %s's FAILURE", rt_plan_word(row.plan.kind));
+        refuse(r, 409, "this gid is that of a %s FAILURE", rt_plan_word(row.plan.kind));
     } else if (row.done || row.stands == RT_JOURNAL_ABORT) {
         refuse(r, 409, "current status '%s', cannot sumbmit. FAILURE", status_of(&row));
     } else if (plan.kind == RT_PLAN_SAGA && !there) {
@@ -481,7 +482,7 @@ static void abort_it(struct rt_http_request *r, void *arg)
     rt_plan_free(&plan);
 }
 
-/* ---- newGid, query, metrics, all else ----------------------------------------------------------- */
+/* ---- newGid, query, metrics, the rest ----------------------------------------------------------- */
 
 static void new_gid(struct rt_http_request *r, void *arg)
 {
@@ -504,7 +505,8 @@ static void version(struct rt_http_request *r, void *arg)
     send_json(r, 200, json_pack("{s:s}", "version", "rota-txn " ROTA_VERSION));
 }
 
-/* CALL: how far this server has come with it; NULL: another one has it. OVER: it is, and this was done. */
+/* CALL: how far this server has come with it; NULL: another server has it. OVER: the transaction is over, and this was
+ * done. */
 static json_t *branch_json(const struct rt_serve_row *row, const struct rt_plan_step *s, bool back,
                            bool over, const struct rt_course_call *call)
 {

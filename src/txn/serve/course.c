@@ -30,7 +30,7 @@ bool rt_course_may_run(const struct rt_course *c, size_t step)
     return true;
 }
 
-/* Whether nothing of it is left, or nothing ever was. */
+/* Whether STEP left nothing behind: it was undone, or never ran. */
 static bool is_back(const struct rt_course *c, size_t step)
 {
     const struct rt_course_step *s = &c->steps[step];
@@ -38,13 +38,13 @@ static bool is_back(const struct rt_course *c, size_t step)
     return s->back.state == RT_COURSE_DONE || !s->registered;
 }
 
-/* Whether STEP may be compensated: those that came after it are. */
+/* Whether STEP may be compensated: all steps after it have been. */
 static bool may_go_back(const struct rt_course *c, size_t step)
 {
     const struct rt_plan *p = c->plan;
 
     if (c->steps[step].forward.state == RT_COURSE_OUT && !RT_BUG(RT_BUG_SERVE_BACK_BESIDE))
-        return false; /* its action is under way: what becomes of it is known soon */
+        return false; /* its action is under way: its outcome will be known soon */
     for (size_t i = step + 1; !p->concurrent && i < p->count; i++)
         if (!is_back(c, i))
             return false;
@@ -141,7 +141,7 @@ static struct rt_course_todo next_open(struct rt_course *c, int64_t now_ms)
     return now_ms >= timeout_ms(c) ? too_late(c) : wait_until(timeout_ms(c));
 }
 
-/* Phase two: each of them, the first (LAST: the last) first; IN_ORDER: one after the other. */
+/* Phase two: calls each of them, the first one first (LAST: the last one); IN_ORDER: one after the other. */
 static struct rt_course_todo next_of_all(struct rt_course *c, bool back, bool last, bool in_order,
                                          int64_t now_ms)
 {
@@ -200,13 +200,15 @@ void rt_course_registered(struct rt_course *c, size_t step)
     c->steps[step].registered = true;
 }
 
-/* What was in progress is asked as often as told; what was lost ever more seldom. */
+/* A call that was in progress is repeated at the given interval; one that was lost, ever more rarely. */
 static void pause_call(const struct rt_course *c, struct rt_course_call *call,
                        enum rt_course_reply reply, int64_t now_ms)
 {
     int64_t told = c->plan->retry_s * 1000, ms = told != 0 ? told : RT_COURSE_ONGOING_S * 1000;
 
-    if (reply != RT_COURSE_ONGOING) {
+    if (reply == RT_COURSE_ONGOING) {
+        call->ongoing++;
+    } else {
         int64_t most = told > LOST_MOST_MS ? told : LOST_MOST_MS;
         ms = told != 0 ? told : LOST_FIRST_MS;
         for (uint32_t i = 0; i < call->tries && ms < most; i++)
@@ -222,7 +224,7 @@ static void stall(struct rt_course *c, enum rt_course_reply reply, const char *w
 {
     c->stalled = true;
     c->stalled_by = reply;
-    if (c->stands != RT_JOURNAL_ABORT) /* why it is aborted counts */
+    if (c->stands != RT_JOURNAL_ABORT) /* the reason for the abort stays */
         snprintf(c->reason, sizeof(c->reason), "%s", why);
 }
 
@@ -251,7 +253,9 @@ bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_cou
     pause_call(c, call, reply, now_ms);
     if (!action || c->stands == RT_JOURNAL_OPEN)
         stall(c, reply, why);
-    return call->tries == RT_COURSE_ATTENTION && reply != RT_COURSE_ONGOING;
+    if (reply == RT_COURSE_ONGOING)
+        return call->ongoing == RT_COURSE_ATTENTION && (back || c->plan->kind == RT_PLAN_TCC);
+    return call->tries == RT_COURSE_ATTENTION;
 }
 
 bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One transaction of rota-txn serve: what is done next. Pure: answers and the time in, what to do out.
+/* One transaction of rota-txn serve: what to do next. Pure: answers and the time in, what to do out.
  *
  *            submit (saga), prepare (tcc, msg)        all actions are done (saga), submit (tcc, msg), the back-check says so
  *   ABSENT ────────────────────────────────▶ OPEN ─────────────────────────────────────────▶ COMMIT ── each confirm, each
@@ -7,11 +7,11 @@
  *                                              └─ an action is refused, abort, too late, ──▶ ABORT ──── each cancel, each
  *                                                 the back-check says no                                compensation done ──▶ DONE
  *
- * - A saga's step is registered in the journal before its action leaves: so whoever goes on after a crash compensates
- *   exactly those that may have run.
+ * - A saga's step is registered in the journal before its action is called, so whoever continues after a crash
+ *   compensates exactly the steps that may have run.
  * - Nothing is confirmed or delivered before COMMIT stands, nothing cancelled or compensated before ABORT stands.
- * - DONE is written only when each of them was answered well.
- * - Every call may be made again: after a crash all of them are. */
+ * - DONE is written only when every one of these calls has succeeded.
+ * - Every call may be repeated: after a crash all of them are. */
 #ifndef RT_COURSE_H
 #define RT_COURSE_H
 
@@ -19,14 +19,15 @@
 #include "txn/serve/plan.h"
 
 #define RT_COURSE_TIMEOUT_S 35 /* tcc, msg: DTM's */
-#define RT_COURSE_ONGOING_S 10 /* between two questions of what is in progress: DTM's */
+#define RT_COURSE_ONGOING_S 10 /* between two calls while it is in progress: DTM's */
 #define RT_COURSE_SAID 80      /* bytes of an answer that is kept for people */
-#define RT_COURSE_ATTENTION 10 /* failures of one call, after which a person is told */
+#define RT_COURSE_ATTENTION \
+    10 /* failures of one call, or answers that it is in progress, until a person is told */
 
 enum rt_course_reply { RT_COURSE_YES, RT_COURSE_NO, RT_COURSE_ONGOING, RT_COURSE_LOST };
 
 enum rt_course_state {
-    RT_COURSE_IDLE,   /* not yet; saga: perhaps not registered */
+    RT_COURSE_IDLE,   /* not yet asked; saga: perhaps not registered */
     RT_COURSE_OUT,    /* asked */
     RT_COURSE_PAUSED, /* asked again later */
     RT_COURSE_DONE,
@@ -35,8 +36,9 @@ enum rt_course_state {
 
 struct rt_course_call {
     enum rt_course_state state;
-    uint32_t asked; /* how often */
-    uint32_t tries; /* that were lost */
+    uint32_t asked;   /* how often */
+    uint32_t tries;   /* how many were lost */
+    uint32_t ongoing; /* how many said that it is in progress */
     int64_t again_ms;
     char said[RT_COURSE_SAID]; /* the last answer that was not good; "": none yet */
 };
@@ -50,12 +52,12 @@ struct rt_course {
     const struct rt_plan *plan;
     enum rt_journal_stand stands; /* OPEN, COMMIT, ABORT */
     bool done;
-    struct rt_course_step *steps; /* as the plan's; the owner's */
+    struct rt_course_step *steps; /* as in the plan; owned by the caller */
     struct rt_course_call query;
-    enum rt_course_reply queried; /* query DONE: what was said */
+    enum rt_course_reply queried; /* query DONE: the answer */
     int64_t retries;
     bool failed;
-    bool stalled; /* something was not answered well since it was decided, or begun */
+    bool stalled; /* since it was decided, or begun, some call did not succeed */
     enum rt_course_reply stalled_by;
     char reason[RT_PLAN_LINE]; /* why it is aborted, or stalled */
 };
@@ -84,7 +86,8 @@ struct rt_course_todo rt_course_next(struct rt_course *c, int64_t now_ms);
 /* Whether the action of STEP may be asked now. */
 bool rt_course_may_run(const struct rt_course *c, size_t step);
 void rt_course_registered(struct rt_course *c, size_t step);
-/* WHY: one line, with anything but YES. True: a person should be told. */
+/* WHY: one line, for any reply but YES. True: a person should be told. What is in progress counts only for confirms,
+ * cancels and compensations: actions and deliveries may take long. */
 bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_course_reply reply,
                         const char *why, int64_t now_ms);
 bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,

@@ -15,7 +15,7 @@
 #define SECONDS_MAX INT64_C(31536000) /* a year */
 #define HEADERS_MAX 8192
 #define CALL_SPARE \
-    256 /* bytes of a call beside its URL and data: the names of what is added, its head */
+    256 /* bytes of a call beside its URL and data: the names of added parameters, its head */
 
 static const char *const kinds[] = {NULL, "tcc", "saga", "msg"};
 
@@ -38,13 +38,13 @@ const char *rt_plan_word(enum rt_plan_kind kind)
     return kinds[kind];
 }
 
-/* The text KEY of O; "" where it has none. False: it is something else. */
+/* The text KEY of O; "" if it has none. False: it is not a text. */
 static bool get_text(const json_t *o, const char *key, const char **out, char *errmsg)
 {
     const json_t *v = json_object_get(o, key);
 
     *out = v == NULL || json_is_null(v) ? "" : json_string_value(v);
-    return *out != NULL || fail(errmsg, "%s is no text", key);
+    return *out != NULL || fail(errmsg, "%s is not a text", key);
 }
 
 static bool get_number(const json_t *o, const char *key, int64_t most, int64_t *out, char *errmsg)
@@ -53,7 +53,7 @@ static bool get_number(const json_t *o, const char *key, int64_t most, int64_t *
 
     *out = v == NULL || json_is_null(v) ? 0 : json_is_integer(v) ? json_integer_value(v) : -1;
     return (*out >= 0 && *out <= most) ||
-           fail(errmsg, "%s is no number from 0 to %lld", key, (long long)most);
+           fail(errmsg, "%s is not a number from 0 to %lld", key, (long long)most);
 }
 
 bool rt_plan_gid(const char *text, char *errmsg)
@@ -78,7 +78,7 @@ static bool check_url(const char *url, const char *what, char *errmsg)
     if (url[0] == '\0')
         return true;
     if (strncmp(url, "topic://", 8) == 0)
-        return fail(errmsg, "%s: topics are not here: name the services' URLs", what);
+        return fail(errmsg, "%s: topics are not supported: name the services' URLs", what);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
         return fail(errmsg, "%s: only http:// and https:// are called", what);
     if (rt_http_address_read(&address, url, why, sizeof(why)) != 0)
@@ -86,7 +86,7 @@ static bool check_url(const char *url, const char *what, char *errmsg)
     return true;
 }
 
-/* Bytes of TEXT in a query. */
+/* How many bytes TEXT takes in a query. */
 static size_t encoded(const char *text)
 {
     size_t n = 0;
@@ -96,7 +96,7 @@ static size_t encoded(const char *text)
     return n;
 }
 
-/* Whether S of GID can be called at all: what cannot be would be asked for ever. */
+/* Whether S of GID can be called at all: one that cannot would be retried for ever. */
 static bool check_call(const struct rt_plan_step *s, const char *gid, const char *id, char *errmsg)
 {
     size_t more = encoded(gid) + encoded(id) + CALL_SPARE / 2;
@@ -143,7 +143,7 @@ static bool read_step(struct rt_plan *p, size_t i, const json_t *from, const jso
     if (s == NULL)
         return false;
     if (!json_is_object(from))
-        return fail(errmsg, "step %zu is no object", i);
+        return fail(errmsg, "step %zu is not an object", i);
     if (!get_text(from, "action", &s->forward, errmsg) ||
         !get_text(from, "compensate", &s->back, errmsg) ||
         !check_url(s->forward, "action", errmsg) || !check_url(s->back, "compensate", errmsg))
@@ -151,7 +151,7 @@ static bool read_step(struct rt_plan *p, size_t i, const json_t *from, const jso
     if (payload == NULL)
         return get_text(from, "data", &s->data, errmsg);
     s->data = json_string_value(payload);
-    return s->data != NULL || fail(errmsg, "payload %zu is no text", i);
+    return s->data != NULL || fail(errmsg, "payload %zu is not a text", i);
 }
 
 static bool read_steps(struct rt_plan *p, char *errmsg)
@@ -162,7 +162,7 @@ static bool read_steps(struct rt_plan *p, char *errmsg)
     if (p->kind == RT_PLAN_TCC)
         return true;
     if (steps != NULL && !json_is_array(steps))
-        return fail(errmsg, "steps is no array");
+        return fail(errmsg, "steps is not an array");
     for (size_t i = 0; i < json_array_size(steps); i++) {
         if (!read_step(p, i, json_array_get(steps, i), json_array_get(payloads, i), errmsg))
             return false;
@@ -196,8 +196,7 @@ static bool read_orders(struct rt_plan *p, json_t *orders, char *errmsg)
         {
             json_int_t before = json_is_integer(pre) ? json_integer_value(pre) : -1;
             if (before < 0 || (unsigned long)before >= step)
-                return fail(errmsg, "custom_data: step %lu comes after none but earlier ones",
-                            step);
+                return fail(errmsg, "custom_data: step %lu can come only after earlier ones", step);
             p->orders[p->order_count].step = (uint32_t)step;
             p->orders[p->order_count++].pre = (uint32_t)before;
         }
@@ -217,7 +216,7 @@ static bool read_custom(struct rt_plan *p, char *errmsg)
     json_t *custom = json_loads(text, 0, NULL);
     if (!json_is_object(custom)) {
         json_decref(custom);
-        return fail(errmsg, "custom_data is no JSON object");
+        return fail(errmsg, "custom_data is not a JSON object");
     }
     if (p->kind == RT_PLAN_MSG) {
         good = get_number(custom, "delay", SECONDS_MAX, &p->delay_s, errmsg);
@@ -229,7 +228,7 @@ static bool read_custom(struct rt_plan *p, char *errmsg)
     return good;
 }
 
-/* A name as HTTP has them; not one that says where a request ends, which is ours to say. */
+/* Whether HTTP allows NAME; not one that says where a request ends, which is ours to say. */
 static bool header_name(const char *name)
 {
     static const char *const framing[] = {"content-length", "transfer-encoding", "connection", "te",
@@ -253,7 +252,7 @@ static bool read_headers(struct rt_plan *p, char *errmsg)
 
     if (all == NULL || json_is_null(all) || json_object_size(all) == 0)
         return all == NULL || json_is_null(all) || json_is_object(all) ||
-               fail(errmsg, "branch_headers is no object");
+               fail(errmsg, "branch_headers is not an object");
     p->headers = calloc(1, HEADERS_MAX);
     if (p->headers == NULL)
         return fail(errmsg, "out of memory");
@@ -261,7 +260,8 @@ static bool read_headers(struct rt_plan *p, char *errmsg)
     {
         const char *text = json_string_value(value);
         if (!header_name(key) || text == NULL)
-            return fail(errmsg, "branch_headers: '%.40s' is no header, or not one to be set", key);
+            return fail(errmsg, "branch_headers: '%.40s' is not a header, or not one you may set",
+                        key);
         for (const char *c = text; *c != '\0'; c++)
             if (iscntrl((unsigned char)*c))
                 return fail(errmsg, "branch_headers: '%.40s' has a control character", key);
@@ -280,20 +280,20 @@ static bool read_kind(struct rt_plan *p, char *errmsg)
         !get_text(p->json, "protocol", &protocol, errmsg))
         return false;
     if (protocol[0] != '\0' && strcmp(protocol, "http") != 0)
-        return fail(errmsg, "protocol '%.40s': only http is here", protocol);
+        return fail(errmsg, "protocol '%.40s': only http is supported", protocol);
     for (int i = RT_PLAN_TCC; i <= RT_PLAN_MSG; i++)
         if (strcmp(word, kinds[i]) == 0)
             p->kind = (enum rt_plan_kind)i;
     return p->kind != 0 ||
            (word[0] == '\0'
                 ? fail(errmsg, "trans_type is missing: tcc, saga or msg")
-                : fail(errmsg, "trans_type '%.40s': only tcc, saga and msg are here", word));
+                : fail(errmsg, "trans_type '%.40s': only tcc, saga and msg are supported", word));
 }
 
 static bool read_all(struct rt_plan *p, int64_t now_ms, char *errmsg)
 {
     if (!json_is_object(p->json))
-        return fail(errmsg, "the body is no JSON object");
+        return fail(errmsg, "the body is not a JSON object");
     if (!get_text(p->json, "gid", &p->gid, errmsg) || !rt_plan_gid(p->gid, errmsg) ||
         !read_kind(p, errmsg) || !get_text(p->json, "query_prepared", &p->query, errmsg) ||
         !check_url(p->query, "query_prepared", errmsg) ||
@@ -324,7 +324,7 @@ bool rt_plan_read(struct rt_plan *plan, const char *text, size_t size, int64_t n
     errmsg[0] = '\0';
     plan->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     bool good = plan->json != NULL ? read_all(plan, now_ms, errmsg)
-                                   : fail(errmsg, "the body is no JSON: %.100s", error.text);
+                                   : fail(errmsg, "the body is not JSON: %.100s", error.text);
     if (!good)
         rt_plan_free(plan);
     return good;
@@ -365,8 +365,8 @@ void rt_plan_free(struct rt_plan *plan)
 
 /* ---- Branches of a tcc ---------------------------------------------------------------- */
 
-/* Of a branch_id that is a few digits, as all clients make them, its own; of others a number that they are told apart by
- * as long as there is no bad luck: whoever registers looks whether there was. */
+/* A branch_id of a few digits, as all clients make them, is its own number. Any other gets a number that tells it apart
+ * barring bad luck: whoever registers checks for that. */
 static uint32_t number_of(const char *id)
 {
     uint32_t hash = 2166136261u;
@@ -384,7 +384,7 @@ static bool read_branch(struct rt_plan_step *s, int64_t now_us, const char **gid
     const char *id;
 
     if (!json_is_object(s->json))
-        return fail(errmsg, "the body is no JSON object");
+        return fail(errmsg, "the body is not a JSON object");
     if (!get_text(s->json, "gid", gid, errmsg) || !rt_plan_gid(*gid, errmsg) ||
         !get_text(s->json, "branch_id", &id, errmsg) ||
         !get_text(s->json, "confirm", &s->forward, errmsg) ||
@@ -419,7 +419,7 @@ bool rt_plan_add(struct rt_plan *plan, const char *text, size_t size, int64_t no
         return false;
     s->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     bool good = s->json != NULL ? read_branch(s, now_us, gid, errmsg)
-                                : fail(errmsg, "the body is no JSON: %.100s", error.text);
+                                : fail(errmsg, "the body is not JSON: %.100s", error.text);
     if (!good) {
         json_decref(s->json);
         plan->count--;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal has of a transaction of ours: branch 0 is its plan, the others are steps of a saga that may have run,
- * or branches of a tcc. A plan may come with the decision, too (a message that was submitted): that one counts. */
+/* What the journal has of one of our transactions: branch 0 is its plan, the others are steps of a saga that may have
+ * run, or branches of a tcc. A plan may also come with the decision (a submitted message): then that one counts. */
 #include "txn/serve/serve.h"
 
 #include "base/bug.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries, and the workers that go on with them. */
+/* Entries, and the workers that move them on. */
 #include "txn/serve/serve.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 
 #define REQUEST_S 3     /* how long a service may take: DTM's */
-#define JOURNAL_MS 1000 /* until the journal is asked again */
+#define JOURNAL_MS 1000 /* until we ask the journal again */
 #define URL_MAX 4096
 
 struct flight { /* one HTTP call of an entry */
@@ -108,7 +108,7 @@ static void unset_time(struct rt_serve *s, struct rt_served *e)
     }
 }
 
-/* There is room for all entries that are. */
+/* The heap has room for all entries. */
 static void set_time(struct rt_serve *s, struct rt_served *e, int64_t at_ms)
 {
     unset_time(s, e);
@@ -150,7 +150,7 @@ static void tell_all(struct rt_served *e, const struct rt_course *c)
     }
 }
 
-/* Its owner is the table no more: freed when nothing is under way. With the mutex. */
+/* The table no longer owns it: freed when nothing is under way. With the mutex. */
 static void leave(struct rt_serve *s, struct rt_served *e)
 {
     struct rt_served **at = chain_of(s, &e->id);
@@ -177,6 +177,24 @@ bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id, enum rt_plan_k
     bool has = e != NULL && (kind == 0 || e->plan.kind == kind);
     pthread_mutex_unlock(&s->mu);
     return has;
+}
+
+bool rt_serve_drop(struct rt_serve *s, const struct rt_txn_id *id)
+{
+    pthread_mutex_lock(&s->mu);
+    struct rt_served *e = find(s, id);
+    bool open = e != NULL && e->course.stands == RT_JOURNAL_OPEN && !e->stale;
+    bool waits = open && e->plan.kind != RT_PLAN_SAGA;
+    bool idle = waits && !e->busy && !e->due && e->refs == 0;
+    if (idle) {
+        leave(s, e);
+        let_go(e);
+    } else if (open && !waits) {
+        e->stale = true;
+        make_due(s, e);
+    }
+    pthread_mutex_unlock(&s->mu);
+    return idle;
 }
 
 bool rt_serve_progress(struct rt_serve *s, const struct rt_txn_id *id, struct rt_course_step *steps,
@@ -223,8 +241,8 @@ static struct rt_served *new_entry(struct rt_serve *s, const struct rt_txn_id *i
     return e;
 }
 
-/* One that waited here for its decision (a tcc, whose branches others may have registered; a message): what was read
- * counts. */
+/* For one that waited here for its decision (a tcc, whose branches others may have registered; a message), what was
+ * read counts. */
 static bool renew(struct rt_served *e, struct rt_plan *plan, enum rt_journal_stand stands)
 {
     struct rt_course_step *steps;
@@ -232,7 +250,7 @@ static bool renew(struct rt_served *e, struct rt_plan *plan, enum rt_journal_sta
     e->stale = true;
     if (e->course.stands != RT_JOURNAL_OPEN || e->plan.kind == RT_PLAN_SAGA || e->busy ||
         e->refs > 0)
-        return true; /* it reads what stands when nothing is under way */
+        return true; /* it rereads what stands once nothing is under way */
     e->stale = false;
     steps = calloc(plan->count + 1, sizeof(*steps));
     if (steps == NULL)
@@ -324,7 +342,7 @@ static const char *op_word(enum rt_plan_kind kind, bool back)
     return back ? "compensate" : "action";
 }
 
-/* What a person is told: of which transaction, of which call. */
+/* What a person is told: which transaction, which call. */
 struct cry {
     char gid[RT_TXN_NAME_MAX + 1], id[RT_TXN_ID_TEXT], branch[RT_PLAN_BRANCH_MAX + 16];
 };
@@ -344,17 +362,19 @@ static void note_cry(struct cry *cry, const struct flight *f)
 }
 
 /* Without it. */
-static void call_person(struct rt_serve *s, const struct cry *cry, const char *why)
+static void call_person(struct rt_serve *s, const struct cry *cry, enum rt_course_reply reply,
+                        const char *why)
 {
     char line[RT_SERVICE_LINE + 64];
 
-    snprintf(line, sizeof(line), "%d times in vain, it is asked on: %s", RT_COURSE_ATTENTION, why);
+    snprintf(line, sizeof(line), "%s %d times, will be tried again: %s",
+             reply == RT_COURSE_ONGOING ? "was in progress" : "failed", RT_COURSE_ATTENTION, why);
     rt_serve_log(s, ROTA_LOG_WARN, "gid %s: %s: %s", cry->gid, cry->branch, line);
     if (s->attention != NULL)
         s->attention(cry->id, cry->branch, line);
 }
 
-/* FLIGHT's answer, on a thread of the calls' or, where nothing had to be asked, on our own. */
+/* F's answer, on the calls' thread or, where no call was needed, on our own. */
 static void landed(struct flight *f, enum rt_course_reply reply, const char *why)
 {
     struct rt_served *e = f->e;
@@ -378,7 +398,7 @@ static void landed(struct flight *f, enum rt_course_reply reply, const char *why
     let_go(e);
     pthread_mutex_unlock(&s->mu);
     if (attention)
-        call_person(s, &cry, why);
+        call_person(s, &cry, reply, why);
     rt_free(f->call.body);
     free(f->bytes);
     free(f);
@@ -394,7 +414,7 @@ static void on_done(struct rt_service_call *call)
     landed(f, reply, why);
 }
 
-/* The bytes that the carrier reads. NULL: no memory, or WHY. */
+/* The bytes that the HTTP client reads. NULL: no memory, or WHY. */
 static void *payload_of(const char *url, const char *data, size_t *size, char *why, size_t why_size)
 {
     struct rt_http_payload p = {.urls = {url, "", ""},
@@ -464,8 +484,8 @@ static void call(struct rt_served *e, const struct rt_course_todo *todo)
 
 /* ---- A worker's turn ---------------------------------------------------------------------------- */
 
-/* A saga that another server has gone on with, too: of its steps those may have run that any of them registered. Once it is
- * decided there are no more. */
+/* A saga that another server has worked on, too: every step that any server registered may have run. Once it is decided
+ * no more are registered. */
 static void take_steps(struct rt_served *e, const struct rt_serve_row *row)
 {
     for (size_t i = 0; row->steps != NULL && i < e->plan.count && i < row->plan.count; i++)
@@ -475,14 +495,14 @@ static void take_steps(struct rt_served *e, const struct rt_serve_row *row)
         rt_course_decided(&e->course, row->stands);
 }
 
-/* What others registered since, or decided: an entry that is to be decided here reads it. */
+/* Reads what others have registered since, or decided: an entry that is to be decided here needs it. */
 static int reread(struct rt_served *e)
 {
     struct rt_serve_row row;
     int err = rt_serve_read(e->s, &e->id, &row);
 
     if (err == 0 && row.damaged) {
-        rt_serve_log(e->s, ROTA_LOG_WARN, "gid %s: the journal has what is not ours: %s",
+        rt_serve_log(e->s, ROTA_LOG_WARN, "gid %s: what the journal has is not ours: %s",
                      e->plan.gid, row.line);
         err = ROTA_PROTOCOL;
     }
@@ -551,7 +571,7 @@ static int turn_decide(struct rt_served *e, bool commit)
 
     if (err != 0)
         return err;
-    /* A tcc's branches, a saga's steps that another server registered, and what it has done meanwhile. */
+    /* A tcc's branches, a saga's steps that another server registered, and what that server did meanwhile. */
     if (e->plan.kind != RT_PLAN_SAGA || stands == RT_JOURNAL_ABORT)
         return reread(e);
     pthread_mutex_lock(&e->s->mu);
@@ -577,15 +597,17 @@ static int turn_finish(struct rt_served *e)
     return 0;
 }
 
-/* So long that others would take it for left. With the mutex, which is let go meanwhile. */
+/* Claims E once it takes so long that others would think it abandoned. Nobody may claim what is over: another server, or
+ * a person (resolve --done), has finished it. With the mutex, which is released meanwhile. */
 static void claim(struct rt_serve *s, struct rt_served *e, int64_t now)
 {
     if (now < e->claim_ms)
         return;
     e->claim_ms = now + s->takeover_ms / 2;
     pthread_mutex_unlock(&s->mu);
-    (void)rt_serve_claim(s, &e->id, (uint32_t)(2 * s->takeover_ms));
+    int err = rt_serve_claim(s, &e->id, (uint32_t)(2 * s->takeover_ms));
     pthread_mutex_lock(&s->mu);
+    e->stale = e->stale || err == ROTA_LOST;
 }
 
 /* True: there is more. With the mutex, and e->busy. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds what no server goes on with: undone, old enough that whoever began it would have claimed it, and not claimed. */
+/* Finds transactions that no server works on: undone, old enough that whoever began or decided them would have claimed
+ * them, and not claimed. And those that this server holds open although somebody else has decided them. */
 #include "txn/serve/serve.h"
 
 #include "base/bug.h"
@@ -9,7 +10,10 @@
 #include <time.h>
 
 struct found {
-    struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX];
+    struct {
+        struct rt_txn_id id;
+        bool decided, left;
+    } rows[RT_JOURNAL_PAGE_MAX];
     size_t count;
     struct rt_serve *s;
     int64_t now_ms;
@@ -18,12 +22,19 @@ struct found {
 static void on_record(void *arg, const struct rt_journal_record *record)
 {
     struct found *f = arg;
-    int64_t age = f->now_ms - (record->deadline_ms - RT_JOURNAL_SERVED);
+    bool decided = record->stands == RT_JOURNAL_COMMIT || record->stands == RT_JOURNAL_ABORT;
+    int64_t since = record->deadline_ms - RT_JOURNAL_SERVED;
     bool others = record->claimer != 0 && record->claimer != f->s->who &&
                   record->claimed_ms > f->now_ms && !RT_BUG(RT_BUG_SERVE_ANYBODYS);
 
-    if (age >= f->s->takeover_ms && !others && f->count < RT_JOURNAL_PAGE_MAX)
-        f->ids[f->count++] = record->id;
+    if (decided && record->decided_ms > since)
+        since = record->decided_ms;
+    bool left = f->now_ms - since >= f->s->takeover_ms && !others;
+    if ((decided || left) && f->count < RT_JOURNAL_PAGE_MAX) {
+        f->rows[f->count].id = record->id;
+        f->rows[f->count].decided = decided;
+        f->rows[f->count++].left = left;
+    }
 }
 
 static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
@@ -38,8 +49,8 @@ static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
         return;
     if (rt_serve_read(s, id, &row) == 0 && !row.done && row.planned && !row.damaged &&
         row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT) {
-        rt_serve_log(s, ROTA_LOG_INFO, "gid %s: another server left it, it is gone on with here",
-                     row.plan.gid);
+        rt_serve_log(s, ROTA_LOG_INFO,
+                     "gid %s: nobody is at work on it, this server goes on with it", row.plan.gid);
         if (rt_serve_take(s, id, &row.plan, row.stands, row.steps, NULL)) {
             pthread_mutex_lock(&s->mu);
             s->counts.taken_over++;
@@ -52,6 +63,15 @@ static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
                      text, row.line);
     }
     rt_serve_row_free(&row);
+}
+
+/* Whoever has decided it claims it, if it takes long; or it is left, and taken over. */
+static void take_or_leave(struct rt_serve *s, const struct rt_txn_id *id, bool decided, bool left)
+{
+    if (decided && rt_serve_drop(s, id))
+        (void)rt_serve_claim(s, id, 0);
+    if (left)
+        take_over(s, id);
 }
 
 static void look(struct rt_serve *s, struct found *f)
@@ -71,7 +91,7 @@ static void look(struct rt_serve *s, struct found *f)
         op.deadline = 0;
         err = rt_txns_ask(s->m, &op);
         for (size_t i = 0; err == 0 && i < f->count; i++)
-            take_over(s, &f->ids[i]);
+            take_or_leave(s, &f->rows[i].id, f->rows[i].decided, f->rows[i].left);
     } while (err == 0 && op.scan.more && !s->stop);
     if (err != 0)
         rt_serve_log(s, ROTA_LOG_WARN, "looking for what other servers left: %s",

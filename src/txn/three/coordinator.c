@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator of three-phase commit: what it asks next, by its state and what was answered. */
+/* The coordinator of three-phase commit: what it asks next, given its state and the answers. */
 #include "txn/three/coordinator.h"
 
 #include "base/bug.h"
@@ -9,7 +9,7 @@
 
 /* ---- From state to state --------------------------------------------------- */
 
-/* Another question to everybody: what was answered so far does not count. */
+/* A new question to everybody: earlier answers no longer count. */
 static void enter(struct rt_coordinator *c, enum rt_coordinator_state state, int64_t now)
 {
     c->state = (uint8_t)state;
@@ -47,7 +47,7 @@ void rt_coordinator_begin(struct rt_coordinator *c, struct rt_coordinator_part *
     c->margin = margin;
     c->patience = (t2 - margin) / 2;
     c->limit_at = now + t1 - margin;
-    c->late_at = INT64_MAX; /* no PRE has left */
+    c->late_at = INT64_MAX; /* no PRE has left yet */
     enter(c, RT_COORDINATOR_ASKING, now);
 }
 
@@ -61,7 +61,7 @@ void rt_coordinator_adopt(struct rt_coordinator *c, struct rt_coordinator_part *
     c->count = count;
     c->textbook = textbook;
     c->limit_at = c->late_at = INT64_MIN;
-    if (textbook) /* somebody may have committed: it is too late to abort of ourselves */
+    if (textbook) /* somebody may have committed: too late to abort on our own */
         enter(c, RT_COORDINATOR_ENTERING, now);
     else
         decide(c, RT_DECISION_ABORT, now);
@@ -75,7 +75,7 @@ void rt_coordinator_abort(struct rt_coordinator *c, int64_t now)
 
 /* ---- What the answers come to ---------------------------------------------- */
 
-/* All have answered what is asked now: a promise, or PRECOMMITTED. */
+/* All have answered the current question with yes: a promise, or PRECOMMITTED. */
 static bool all_said(const struct rt_coordinator *c)
 {
     uint32_t n = 0;
@@ -93,7 +93,7 @@ static bool any_no(const struct rt_coordinator *c)
     return no;
 }
 
-/* The first PRE leaves. Of what was adopted it has left before. */
+/* The first PRE leaves. In an adopted transaction it has left before. */
 static void warn(struct rt_coordinator *c, int64_t now)
 {
     if (c->t2 > 0) {
@@ -107,7 +107,7 @@ static void judge(struct rt_coordinator *c, int64_t now)
 {
     if (c->state > RT_COORDINATOR_WARNING)
         return;
-    /* Too late to abort of ourselves: a participant's T2 may be over, and it has committed. */
+    /* Too late to abort on our own: a participant's T2 may be over, and it may have committed. */
     bool patient = c->textbook && now > c->late_at;
     if (any_no(c))
         decide(c, RT_DECISION_ABORT, now);
@@ -126,7 +126,7 @@ static void judge(struct rt_coordinator *c, int64_t now)
     }
 }
 
-/* All participants have ended: it may be closed, but for a mix. */
+/* All participants have ended: it may be closed, unless it is mixed. */
 static void close_it(struct rt_coordinator *c, int64_t now)
 {
     if (c->state != RT_COORDINATOR_ORDERING || !all_said(c))
@@ -182,7 +182,7 @@ void rt_coordinator_answered(struct rt_coordinator *c, uint32_t whom, uint32_t s
     }
     uint8_t least = c->state == RT_COORDINATOR_ASKING ? RT_STANCE_WAIT : RT_STANCE_PRECOMMITTED;
     part->fresh = stand->stance >= least && stand->stance <= RT_STANCE_COMMITTED;
-    if (!part->fresh) /* it could not be done now: asked again */
+    if (!part->fresh) /* it cannot do it now: asked again */
         (void)rt_retry_later(&part->retry, now);
     judge(c, now);
 }

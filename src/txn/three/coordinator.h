@@ -11,18 +11,18 @@
  *   adopted: `block`: (ABORT) ──────────────────────────────────────┘
  *   adopted: `commit`: ENTERING, too late to abort
  *
- * DECIDE is insert-if-absent: what stands counts, whoever wrote it (H1). COMMIT is asked for only when each participant
- * has answered PRECOMMITTED (H2); so a participant that is in WAIT may abort of itself. A participant that answers
- * COMMITTED to PRE has waited too long, and has been there.
+ * DECIDE is insert-if-absent: what stands counts, whoever wrote it (H1). COMMIT is asked for only when every
+ * participant has answered PRECOMMITTED (H2), so a participant in WAIT may abort on its own. A participant that answers
+ * COMMITTED to PRE was PRECOMMITTED, and waited too long.
  *
- * Where participants commit of themselves (`textbook`), who takes part is written down before the first PRE leaves: whoever
- * decides ABORT later, and closes it, has to ask each of them whether it has committed, and what has ended is listed at no
- * database (H8). And ABORT for a missing answer is decided only while no T2 can be
- * over, less a margin: from the first PRE on, by our clock. After that it is too late to abort, for somebody may have
- * committed: PRE is asked on, until all have answered or one says ABORTED.
+ * Where participants commit on their own (`textbook`), the list of participants is written down before the first PRE
+ * leaves: whoever later decides ABORT and closes it must ask each of them whether it has committed, and no database
+ * lists what has ended (H8). And ABORT for a missing answer is decided only while no T2 can be over, less a margin,
+ * counted from the first PRE by our clock. After that it is too late to abort, for somebody may have committed: PRE is
+ * repeated until all have answered or one says ABORTED.
  *
- * Lost, late, doubled: CAN and PRE are asked again while there is time, DO and NO for ever (100 ms doubling to 30 s);
- * answers of an earlier request are known by their seq.
+ * Lost, late, doubled: CAN and PRE are asked again while there is time, DO and NO forever (100 ms doubling to 30 s);
+ * answers to an earlier request are recognised by their seq.
  *
  * Pure: answers and the time in; what to ask, and news, out. Memory is the owner's. */
 #ifndef RT_COORDINATOR_H
@@ -36,9 +36,9 @@
 enum rt_coordinator_op {
     RT_COORDINATOR_NOTHING,
     RT_COORDINATOR_TELL,   /* `ask` to participant `whom`; rt_coordinator_answered */
-    RT_COORDINATOR_DECIDE, /* of the journal: todo.decision, insert-if-absent; STANDS, BELOW, LOST */
-    RT_COORDINATOR_DONE,   /* of the journal: DONE, LOST */
-    /* of the journal: who takes part, durable. OPEN: it is there; STANDS, BELOW: it is decided already; LOST */
+    RT_COORDINATOR_DECIDE, /* journal: todo.decision, insert-if-absent; STANDS, BELOW, LOST */
+    RT_COORDINATOR_DONE,   /* journal: DONE, LOST */
+    /* journal: who takes part, durable. OPEN: it is there; STANDS, BELOW: already decided; LOST */
     RT_COORDINATOR_REGISTER,
 };
 
@@ -62,14 +62,14 @@ enum rt_coordinator_state {
 
 struct rt_coordinator_part {
     struct rt_retry retry;
-    struct rt_stand stand; /* as it answered last */
-    bool fresh;            /* ... to what is asked now */
+    struct rt_stand stand; /* its last answer */
+    bool fresh;            /* ... to the current question */
 };
 
 /* rt_coordinator_news */
 #define RT_COORDINATOR_TOLD 0x1u      /* `outcome` is known; once */
-#define RT_COORDINATOR_MIX 0x2u       /* a participant has ended otherwise; once */
-#define RT_COORDINATOR_ATTENTION 0x4u /* something came to nothing ten times in a row */
+#define RT_COORDINATOR_MIX 0x2u       /* a participant has ended differently; once */
+#define RT_COORDINATOR_ATTENTION 0x4u /* something failed ten times in a row */
 #define RT_COORDINATOR_OVER 0x8u      /* ENDED or MIXED; once */
 
 struct rt_coordinator {
@@ -77,34 +77,34 @@ struct rt_coordinator {
     uint32_t count, last_seq, news;
     struct rt_retry journal;
     int64_t t1, t2, margin; /* ns */
-    int64_t patience; /* answers to PRE are waited for so long; its owner may set it after begin */
-    int64_t limit_at; /* ASKING: no CAN is waited for after; WARNING: no PRE ... */
-    int64_t late_at;  /* ... but if it is found out after this, a T2 may be over */
+    int64_t patience; /* how long to wait for answers to PRE; its owner may set it after begin */
+    int64_t limit_at; /* ASKING: no wait for CAN after it; WARNING: nor for PRE ... */
+    int64_t late_at;  /* ... but if noticed only after this, a T2 may be over */
     uint8_t state;    /* enum rt_coordinator_state */
     uint8_t want, stands; /* enum rt_decision */
     bool textbook, mixed, gave_up;
 };
 
-/* COUNT participants; T1, T2 as they have them: promises are waited for T1 less MARGIN, answers to PRE for half of T2
- * less MARGIN. */
+/* COUNT participants; T1, T2 as they have them. It waits T1 less MARGIN for promises, and half of T2 less MARGIN for
+ * answers to PRE. */
 void rt_coordinator_begin(struct rt_coordinator *c, struct rt_coordinator_part *parts,
                           uint32_t count, bool textbook, int64_t t1, int64_t t2, int64_t margin,
                           int64_t now);
-/* Somebody died over it, and nothing was told. `block`: ABORT, unless the journal says otherwise; COUNT may be 0: the
- * participants ask by themselves. TEXTBOOK: they may have committed of themselves, so PRE is asked (again). */
+/* Its coordinator died, and nobody was told. `block`: ABORT, unless the journal says otherwise; COUNT may be 0, for the
+ * participants ask on their own. TEXTBOOK: they may have committed on their own, so PRE is asked (again). */
 void rt_coordinator_adopt(struct rt_coordinator *c, struct rt_coordinator_part *parts,
                           uint32_t count, bool textbook, int64_t now);
 /* Its caller wants no more: ABORT, unless COMMIT has left. */
 void rt_coordinator_abort(struct rt_coordinator *c, int64_t now);
 
 bool rt_coordinator_todo(struct rt_coordinator *c, struct rt_coordinator_todo *todo, int64_t now);
-/* TELL was answered; LOST: it was not. */
+/* TELL was answered; LOST: no answer came. */
 void rt_coordinator_answered(struct rt_coordinator *c, uint32_t whom, uint32_t seq, bool lost,
                              const struct rt_stand *stand, int64_t now);
-/* DECIDE: STANDS with what stands; BELOW: nothing ever will; LOST. REGISTER: OPEN, or the same. DONE: DONE, LOST. */
+/* DECIDE: STANDS, with what stands; BELOW: nothing ever will; LOST. REGISTER: OPEN, or the same. DONE: DONE, LOST. */
 void rt_coordinator_wrote(struct rt_coordinator *c, uint32_t seq, enum rt_reply reply,
                           enum rt_decision stands, int64_t now);
-/* A participant asks: COMMITTED, ABORTED: that stands; WAIT: nothing is known to. */
+/* The answer when a participant asks. COMMITTED, ABORTED: that stands; WAIT: nothing is known to stand. */
 enum rt_stance rt_coordinator_stance(const struct rt_coordinator *c);
 int64_t rt_coordinator_next(const struct rt_coordinator *c);
 uint32_t rt_coordinator_news(struct rt_coordinator *c);

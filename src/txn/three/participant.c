@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A participant of three-phase commit: what it does next, by its row and what it has heard. */
+/* A participant of three-phase commit: what it does next, given its row and what it has heard. */
 #include "txn/three/participant.h"
 
 #include "base/bug.h"
@@ -78,7 +78,7 @@ static void settle_none(struct rt_participant *p, int64_t wall_ms, int64_t now)
 
 static void settle_wait(struct rt_participant *p, int64_t wall_ms, int64_t now)
 {
-    if (p->told != RT_DECISION_NONE) { /* COMMIT without us: nobody may, and it is told (H2) */
+    if (p->told != RT_DECISION_NONE) { /* COMMIT without us: not allowed, so reported (H2) */
         struct rt_promise *row = turn(p, RT_STANCE_ABORTED, RT_HOW_TOLD);
         row->sure = true;
         row->stand.mixed = p->told == RT_DECISION_COMMIT;
@@ -113,8 +113,8 @@ static void settle_precommitted(struct rt_participant *p)
         peer = peer || p->heard[i] == p->judged;
     struct rt_promise *row = turn(p, (enum rt_stance)p->judged,
                                   peer ? RT_HOW_PEER : RT_HOW_TIMEOUT);
-    /* Who ABORTED was told so, or never answered PRECOMMITTED: COMMIT will never stand. Of `block` the same is true
-     * of who COMMITTED. */
+    /* A peer that ABORTED was told to, or never answered PRECOMMITTED: COMMIT will never stand. With `block`, a peer
+     * that COMMITTED is just as sure. */
     row->sure = p->judged == RT_STANCE_ABORTED || !p->textbook;
     p->news |= peer ? 0 : RT_PARTICIPANT_ALONE;
 }
@@ -194,7 +194,7 @@ static uint32_t everybody(const struct rt_participant *p)
     return bits;
 }
 
-/* From when on it wants to know how others stand. */
+/* The time from which it wants to know how others stand. */
 static int64_t asks_from(const struct rt_participant *p)
 {
     const struct rt_stand *stand = &p->kept.stand;
@@ -208,7 +208,7 @@ static int64_t asks_from(const struct rt_participant *p)
     return unsure ? INT64_MIN : RT_PARTICIPANT_NEVER;
 }
 
-/* What WAIT and PRECOMMITTED may do when everybody was asked and the coordinator told nothing. */
+/* What WAIT and PRECOMMITTED may do once everybody was asked and the coordinator said nothing. */
 static enum rt_stance judge(const struct rt_participant *p)
 {
     bool committed = false, aborted = false, waits = p->heard[0] == RT_STANCE_WAIT;
@@ -225,7 +225,7 @@ static enum rt_stance judge(const struct rt_participant *p)
     if (p->kept.stand.stance == RT_STANCE_WAIT)
         return undecided ? RT_STANCE_NONE : RT_STANCE_ABORTED;
     if (committed && aborted)
-        return RT_STANCE_NONE; /* mixed without us: the decision is waited for */
+        return RT_STANCE_NONE; /* mixed without us: wait for the decision */
     if (committed || aborted)
         return committed ? RT_STANCE_COMMITTED : RT_STANCE_ABORTED;
     bool alone = p->textbook || RT_BUG(RT_BUG_THREE_BLOCK_COMMITS) ||
@@ -364,7 +364,7 @@ static void written(struct rt_participant *p, int64_t now)
     p->kept = p->next;
     p->writes = false;
     rt_retry_soon(&p->local, now);
-    if (turned) { /* what was heard before was of another question */
+    if (turned) { /* earlier answers were to another question */
         p->round.seq = 0;
         p->judged = RT_STANCE_NONE;
         rt_retry_soon(&p->round, now);
@@ -372,7 +372,7 @@ static void written(struct rt_participant *p, int64_t now)
     check_over(p);
 }
 
-/* COMMIT, ROLLBACK: the branch has ended, perhaps otherwise, by somebody else. */
+/* COMMIT, ROLLBACK: the branch has ended, perhaps differently, by somebody else's hand. */
 static void ended(struct rt_participant *p, bool committed)
 {
     bool same = committed == (p->kept.stand.stance == RT_STANCE_COMMITTED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds of ?also=token: Rota's line and, at its front, the key of redis-py and its like, on one model Redis; and
- * somebody foreign who takes those keys by SET NX PX, and gives them back or dies with them. A ticket holds here
- * if it is at the front *and* the key is its own; a key of a ticket that is not in the line any more still stands.
- * */
+/* Worlds of ?also=token: Rota's line and, at its front, the key of redis-py and its like, on one model Redis;
+ * and somebody foreign who takes those keys by SET NX PX, and gives them back or dies with them. A ticket
+ * holds here if it is at the front *and* the key is its own; the key of a ticket that is no longer in the
+ * line still stands. */
 #include "sim/redis/kind.h"
 #include "engine/also/also.h"
 #include "sim/redis/truth.h"
@@ -16,18 +16,18 @@
 #define COUNTER "rota:{f}"
 #define FOREIGN "foreign" /* what the others' tokens begin with */
 #define ROTAS_TOKEN 32    /* digits, then " NUMBER OWNER ..." */
-#define NOBODY UINT64_MAX /* whose session a key has that no ticket stands behind */
+#define NOBODY UINT64_MAX /* the session of a key that no ticket stands behind */
 
 static struct { /* somebody foreign, one per name */
     char token[32];
     bool holds;
-    int64_t at; /* it acts */
+    int64_t at; /* when it acts */
 } others[SIM_NAMES_MAX];
 static struct { /* which key a ticket was first seen to hold */
     uint64_t owner, number;
 } held[SIM_NAMES_MAX];
 static uint64_t losses,
-    floor_us; /* a loss may bring back what was given back: keys of before do not count */
+    floor_us; /* a loss may bring back what was given back: earlier keys do not count */
 static struct sim_random dice;
 static uint64_t tokens;
 
@@ -69,14 +69,14 @@ static size_t look(const struct sim *sim, const char *name, struct sim_place *ou
     while (line < sim->plan.names - 1 && strcmp(sim->lines[line].name, name) != 0)
         line++;
     bool known = key.number != held[line].number ||
-                 key.number <= floor_us; /* taken by what was late: it ends by its ttl */
+                 key.number <= floor_us; /* taken by something late: it ends by its ttl */
     for (size_t i = 0; i < n; i++) {
         bool its = key.there && key.rotas && key.owner == out[i].number;
         if (its && out[i].granted && held[line].owner != key.owner) {
             held[line].owner = key.owner;
             held[line].number = key.number;
         }
-        /* Behind others it stands only after a loss, which brought back who was gone. */
+        /* It stands behind others only after a loss, which brought back tickets that were gone. */
         known = known || its || out[i].number < key.owner;
         out[i].granted = out[i].granted && its;
     }

@@ -7,7 +7,7 @@
 
 #define FLOOD_NS (100 * RT_MS)
 #define FLOOD \
-    400 /* calls of one client within that time: 69 were the most in half of it, of 2,300 worlds */
+    400 /* calls of one client within that time: the most in half of it were 69, in 2,300 worlds */
 
 #define TIMED_OUT "etcdserver: request timed out"
 #define LOST_LEADER "etcdserver: request timed out, possibly due to previous leader failure"
@@ -123,7 +123,7 @@ static bool is_busy(struct es_server *s, const struct es_task *t)
     return true;
 }
 
-/* There is no leader: it waits for one, or is refused, and may be done all the same. */
+/* There is no leader: the call waits for one, or is refused, and may be done all the same. */
 static bool is_leaderless(struct es_server *s, struct es_task *t, bool reads)
 {
     static const struct es_answer refusals[] = {
@@ -138,7 +138,7 @@ static bool is_leaderless(struct es_server *s, struct es_task *t, bool reads)
         answer(s, t, &refusals[dice], true);
     if (dice == 2 || (dice < 2 && (reads || dice == 0)))
         return true;
-    if (dice == 1 && t->rpc != NULL) { /* it is in some log, and nobody hears of it */
+    if (dice == 1 && t->rpc != NULL) { /* it is in some log, but nobody hears of it */
         grpc_call_drop(t->rpc);
         t->rpc = NULL;
     }
@@ -202,7 +202,7 @@ static void do_call(struct es_server *s, struct es_task *t)
     rt_arena_fini(&arena);
 }
 
-/* One that is not answered as its client likes, and is asked again at once. */
+/* Detects a client that does not like an answer and asks again at once. */
 static void count(struct es_server *s, struct es_conn *c)
 {
     if (s->net.now > c->asked_at + FLOOD_NS) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over the engine etcd and a model etcd (server.h): what befalls it, and what is looked at. */
+/* Worlds over the engine etcd and a model etcd (server.h): what befalls it, and what is checked. */
 #include "sim/calm.h"
 #include "sim/etcd/truth.h"
 #include "sim/invariants.h"
@@ -25,7 +25,7 @@ static void trace_txn(const struct sim *sim, const char *what, const RtEtcd__Txn
                               (char *)rq->compare[i]->key.data);
     for (size_t i = 0; i < rq->n_success && n < sizeof(text) - 1; i++) {
         const RtEtcd__RequestOp *op = rq->success[i];
-        const ProtobufCBinaryData *key = &op->range->key; /* of all three the first field */
+        const ProtobufCBinaryData *key = &op->range->key; /* the first field of all three */
         static const char *const words[] = {"", "get", "put", "delete"};
         n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %.*s", words[op->request_case],
                               (int)key->len, (char *)key->data);
@@ -79,7 +79,8 @@ static void on_herd(struct es_server *s, const struct es_change *change)
                  (const char *)change->before->key.at, change->most - 1, change->told);
 }
 
-/* Whether who listens on C waits in that line; who has left it and is not heard of yet does not count. */
+/* Whether the client that listens on C waits in that line; one that has left it and was not heard yet
+ * does not count. */
 static bool on_waits(struct es_server *s, const struct sim_conn *c, struct es_text key)
 {
     const struct sim *sim = s->user;
@@ -102,14 +103,15 @@ static int64_t wakes_within(const struct sim *sim)
     return sim_steps_ns(&sim->plan.wire, 30);
 }
 
-/* Who was not told yet that it holds, or just now, or never before it left: then its watch may not be ended. */
+/* One that was not yet told that it holds, or only just now, or never before it left: its watch may
+ * not have ended. */
 static bool may_watch(const struct sim *sim, const struct rt_ticket *t)
 {
     return t->state == RT_TICKET_WAITING || t->state == RT_TICKET_LEAVING ||
            (t->state == RT_TICKET_HELD && sim->now - t->since < wakes_within(sim));
 }
 
-/* Who held before still watches as who waits does. */
+/* How many held before, but still watch as waiters do. */
 static uint32_t untold(const struct sim *sim, const struct sim_line *line)
 {
     const struct sim_witness *w = &line->witness;
@@ -124,9 +126,8 @@ static uint32_t untold(const struct sim *sim, const struct sim_line *line)
     return n;
 }
 
-/* I8: a release wakes the tickets it grants and at most one more; who left and waits there again, too, may hear of it. After
- * the lines were looked at. Not where others look on:
- * they are told of everything. */
+/* I8: a release wakes the tickets it grants and at most one more; a client that left and waits there again may hear of
+ * it, too. Called after the lines were looked at. Not where others look on: they are told of everything. */
 static void judge_releases(struct es_server *s)
 {
     if (sim_observe > 0)
@@ -148,7 +149,7 @@ static void judge_releases(struct es_server *s)
     }
 }
 
-/* Whether somebody lives who acts for what stands on that lease. */
+/* Whether somebody alive acts for what stands on that lease. */
 static bool is_somebodys(const struct sim *sim, int64_t lease)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++)
@@ -157,7 +158,8 @@ static bool is_somebodys(const struct sim *sim, int64_t lease)
     return false;
 }
 
-/* A ticket of somebody who is gone hands on nothing when its turn comes: who waits behind it finds that with its next beat. */
+/* A ticket whose owner is gone hands on nothing when its turn comes: the waiter behind it finds that out with its
+ * next beat. */
 static int64_t harmed_until(const struct sim *sim)
 {
     const struct es_server *s = sim->etcd;
@@ -178,7 +180,7 @@ static int64_t harmed_until(const struct sim *sim)
     return until;
 }
 
-/* Only where it is known how old an answer can be. */
+/* Only if it is known how old an answer can be. */
 static bool gone_long(const struct sim_client *c, uint64_t number)
 {
     const struct sim_plan *plan = &c->sim->plan;
@@ -296,7 +298,7 @@ static void kill_session(struct sim *sim)
     int64_t id = s->store.leases[sim_below(&sim->random, (uint32_t)s->store.lease_count)].id;
     SIM_TRACE(sim, NULL, "lease %llx is revoked", (unsigned long long)id);
     sim_taint(sim->lost_sessions, &sim->lost_session_count, (uint64_t)id);
-    for (size_t i = 0; i < s->store.count; i++) /* at_least_ms: a lease of a ticket alone */
+    for (size_t i = 0; i < s->store.count; i++) /* at_least_ms: a ticket's own lease */
         if (s->store.kvs[i]->lease == id)
             sim_taint(sim->broken, &sim->broken_count, (uint64_t)s->store.kvs[i]->create);
     es_server_revoke(s, id);
@@ -310,7 +312,7 @@ static void heal(struct sim *sim)
 /* ---- The kind ----------------------------------------------------------- */
 
 /* An old answer does not know of it (#20418). Or it is on a lease of its own that ends soon, and could not be put
- * back on its session's, or nobody heard that it was: it is called lost before that. */
+ * back on its session's, or nobody heard that it was: it is declared lost before that lease ends. */
 static bool inexact(const struct sim *sim, const char *name, uint64_t number)
 {
     int64_t soon = sim->now + (sim->plan.ttl_ms + EXTENDED_MS) * RT_MS;

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* A lease that was revoked, on a server that answers nevertheless; else 0. */
+/* A revoked lease, on a server that answers nevertheless; else 0. */
 static int64_t lie(const struct es_server *s, int64_t id)
 {
     for (uint32_t i = 0; s->lies && i < ES_REVOKED_MAX; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a model etcd: ranges, filters, orders, also as it was earlier. */
+/* Reading a model etcd: ranges, filters, orders, also at earlier revisions. */
 #include "sim/etcd/store.h"
 
 #include <assert.h>
@@ -97,7 +97,7 @@ static const struct es_kv **scan_now(const struct es_store *s, struct rt_arena *
     return out;
 }
 
-/* In ROOM kvs, takes back CHANGE. */
+/* Takes CHANGE back in KVS. */
 static void undo(const struct es_kv **kvs, size_t *n, const struct es_change *change)
 {
     struct es_text key = change->after != NULL ? change->after->key : change->before->key;
@@ -146,7 +146,7 @@ static bool passes(const struct es_kv *kv, const RtEtcd__RangeRequest *rq)
            (rq->max_create_revision == 0 || kv->create <= rq->max_create_revision);
 }
 
-/* Without an order and filters etcd reads no more keys than it needs, also if it sorts them then. */
+/* Without an order and filters etcd reads no more keys than it needs, even if it sorts them afterwards. */
 static bool cuts_early(const RtEtcd__RangeRequest *rq)
 {
     return rq->limit > 0 && rq->order == RT_ETCD__ORDER__ORDER_NONE && rq->min_mod_revision == 0 &&
@@ -170,7 +170,7 @@ static int64_t compare(const struct es_kv *a, const struct es_kv *b, RtEtcd__By 
     }
 }
 
-/* Stable, as Go's is for a dozen. */
+/* Stable, as Go's sort is for up to a dozen. */
 static void sort(const struct es_kv **kvs, size_t n, RtEtcd__By by, bool down)
 {
     for (size_t i = 1; i < n; i++)

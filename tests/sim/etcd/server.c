@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model etcd in virtual time: its connections, what is to happen when, its members and leaders. */
+/* A model etcd in virtual time: its connections, what happens when, its members and leaders. */
 #include "sim/etcd/server.h"
 
 #include <assert.h>
@@ -245,7 +245,7 @@ static void elect(struct es_server *s)
     do {
         s->leader = (s->leader + 1) % ES_MEMBERS;
     } while (s->members[s->leader].frozen_until > s->net.now &&
-             sim_chance(&s->net.random, 900)); /* all may be: then one goes on */
+             sim_chance(&s->net.random, 900)); /* all may be: then one runs on */
     for (size_t i = 0; i < s->store.lease_count; i++)
         es_lease_begin(s, &s->store.leases[i], EXTEND_NS);
 }

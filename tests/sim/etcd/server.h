@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model etcd of three members in virtual time: one store (store.h) behind gRPC (h2.h) and a network.
+/* A model etcd of three members in virtual time: one store (store.h) behind gRPC (lib/grpc_server.h) and
+ * a network.
  *
  *   engine -> net -> h2 -> a call -> [waits] -> the store, if there is a leader -> [waits] -> its answer
  *                          watches of a member <- what that member has applied
  *
- * Calls of a connection are served side by side and overtake each other, as etcd's do. What is written is
- * written for all; a member that is behind answers, and tells its watchers, when it has caught up. One
- * with the bug #20418 may answer reads before that. Leases are the leader's; another leader begins
- * their times anew. */
+ * Calls of a connection are served side by side and overtake each other, as in etcd. What is written
+ * is written for all; a member that is behind answers, and tells its watchers, when it has caught up.
+ * One with the bug #20418 may answer reads before that. Leases are the leader's; a new leader
+ * restarts their times. */
 #ifndef SIM_ETCD_SERVER_H
 #define SIM_ETCD_SERVER_H
 
@@ -37,7 +38,7 @@ struct es_server {
     int64_t leaderless_until; /* nothing is agreed on; 0: there is a leader */
     struct es_task *tasks;    /* by time */
     int32_t clock_ppm;        /* of the leader's, for leases */
-    uint32_t expiry_late_ms;  /* it notices the end of a lease up to so much later than it should */
+    uint32_t expiry_late_ms;  /* it notices the end of a lease up to this much too late */
     bool flooded;             /* a client asks, and asks, and asks */
     uint32_t stale;           /* per mille of the reads on a member that is behind */
     bool lies;          /* keep-alives of leases that were revoked are answered well (#20813) */
@@ -50,9 +51,9 @@ struct es_server {
     /* After every request that reached the store, and every lease that ended; may be NULL. */
     void (*after)(struct es_server *s, const char *what, const void *request,
                   const struct es_answer *answer);
-    /* Whether somebody waits at C in the line that KEY is of. */
+    /* Whether somebody waits at C in the line that KEY belongs to. */
     bool (*waits)(struct es_server *s, const struct sim_conn *c, struct es_text key);
-    /* One more than may be was told of CHANGE. */
+    /* One more than allowed was told of CHANGE. */
     void (*herd)(struct es_server *s, const struct es_change *change);
     void *user;
 };
@@ -62,14 +63,14 @@ struct es_conn {
     struct es_server *server;
     struct grpc_server h2;
     uint32_t member;
-    bool doomed;      /* breaks when what came has been looked at */
+    bool doomed;      /* breaks once what came has been looked at */
     uint32_t asked;   /* so many calls ... */
     int64_t asked_at; /* ... since then */
 };
 
 void es_server_open(struct es_server *s, uint64_t seed);
 void es_server_close(struct es_server *s);
-/* Does what is due by NOW; when the next will be. */
+/* Does what is due by NOW; when the next thing will be. */
 void es_server_run(struct es_server *s, int64_t now);
 int64_t es_server_next(const struct es_server *s);
 
@@ -115,10 +116,10 @@ void es_say(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t
 void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
                 uint32_t status, const char *text);
 
-/* CHANGE wakes at most MOST of those who wait. */
+/* CHANGE may wake at most MOST of those that wait. */
 void es_judge(struct es_server *s, struct es_change *change, uint32_t most);
 
-/* The store may have changed: who hears of it hears of it. */
+/* The store may have changed: tells all who are to hear of it. */
 void es_applied(struct es_server *s);
 void es_lease_begin(struct es_server *s, struct es_lease *lease, int64_t extra_ns);
 RtEtcd__Header *es_member_header(struct es_server *s, struct rt_arena *arena, uint32_t member,

@@ -366,7 +366,7 @@ static struct es_answer put_alone(struct es_store *s, struct rt_arena *arena,
     uint32_t status;
     const char *why = check_put(s, rq, &status);
     if (check_form(rq) == NULL && rq->lease != 0 && es_store_lease(s, rq->lease) == NULL)
-        return refusal(RT_GRPC_NOT_FOUND, NO_LEASE); /* here that comes before the key */
+        return refusal(RT_GRPC_NOT_FOUND, NO_LEASE); /* here this is checked before the key */
     if (why != NULL)
         return refusal(status, why);
     if (s->full)

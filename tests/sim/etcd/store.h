@@ -27,7 +27,7 @@ struct es_kv { /* never changed, counted */
 struct es_change { /* BEFORE NULL: created; AFTER NULL: deleted */
     int64_t revision;
     struct es_kv *before, *after;
-    uint32_t told, most; /* so many who wait in a line were told of it; may be (0: not judged) */
+    uint32_t told, most; /* how many waiters in a line were told of it; may be (0: not judged) */
 };
 
 struct es_lease {
@@ -55,7 +55,7 @@ void es_store_compact(struct es_store *s, int64_t revision);
 
 struct es_lease *es_store_lease(const struct es_store *s, int64_t id); /* or NULL */
 const struct es_kv *es_store_find(const struct es_store *s, struct es_text key);
-/* The keys from BEGIN on and before END; END empty: that key alone, "\0": all behind it. */
+/* Whether KEY is from BEGIN on and before END; END empty: that key alone, "\0": all after it. */
 bool es_text_within(struct es_text key, struct es_text begin, struct es_text end);
 int es_text_order(struct es_text a, struct es_text b);
 
@@ -70,11 +70,11 @@ struct es_answer {
     const void *reply; /* a message, of the arena; NULL unless OK */
 };
 
-/* Does REQUEST, an RtEtcd__...Request of CALL (those of KV, and of Lease but for the time that is left).
- * VIEW not 0, for what only reads: as it was at that revision. Headers have the revision alone. */
+/* Does REQUEST, an RtEtcd__...Request of CALL (those of KV, and of Lease except for the time that is
+ * left). VIEW not 0, for what only reads: as it was at that revision. Headers have only the revision. */
 struct es_answer es_store_do(struct es_store *s, struct rt_arena *arena, enum rt_etcd_call call,
                              const void *request, int64_t view);
-/* Whether it changes nothing, whatever the state: etcd does not put it into its log then. */
+/* Whether it changes nothing, whatever the state: then etcd does not put it into its log. */
 bool es_only_reads(enum rt_etcd_call call, const void *request);
 /* As the server does when a lease is over; false: there is none. */
 bool es_store_revoke(struct es_store *s, int64_t id);

@@ -20,7 +20,7 @@
 static struct rt_etcds server;
 static struct bare real;
 static struct es_store model;
-static struct rt_arena arena; /* of the present request and the model's answer */
+static struct rt_arena arena; /* of the current request and the model's answer */
 static struct rt_random chance;
 
 /* ---- Asking both -------------------------------------------------------- */
@@ -41,7 +41,7 @@ static const ProtobufCMessageDescriptor *const replies[RT_ETCD_CALLS] = {
     [RT_ETCD_LEASE_REVOKE] = &rt_etcd__lease_revoke_response__descriptor,
 };
 
-/* Packs REPLY with the revision alone in its header, and no headers inside: theirs nobody reads. */
+/* Packs REPLY with only the revision in its header, and no inner headers: nobody reads those. */
 static uint8_t *pack(enum rt_etcd_call call, const void *reply, size_t *n)
 {
     uint8_t raw[1 << 16];
@@ -272,7 +272,7 @@ static RtEtcd__Compare *some_compare(void)
     return c;
 }
 
-/* A key once: etcd refuses transactions that change one twice. */
+/* Each key only once: etcd refuses transactions that change one twice. */
 static RtEtcd__RequestOp **some_ops(size_t *n)
 {
     RtEtcd__RequestOp **ops = es_new(&arena, 3 * sizeof(*ops));
@@ -340,7 +340,7 @@ static void test_requests(void **state)
     assert_int_equal(events, model.log_count);
 }
 
-/* Both give the same time, the least too; old revisions are gone from both. */
+/* Both give the same time, even the least; old revisions are gone from both. */
 static void test_limits(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@
 
 /* ---- Lines -------------------------------------------------------------- */
 
-/* A ticket on a lease of its own outlives its session, and is nobody's then. */
+/* A ticket on a lease of its own outlives its session, and is then nobody's. */
 static uint64_t session_of(const struct es_server *s, const struct es_kv *kv,
                            const struct rt_etcd_id *id, const struct rt_etcd_card *card)
 {
@@ -86,7 +86,7 @@ int64_t es_truth_own_end(const struct es_server *s, const char *name, uint64_t n
     return RT_NEVER;
 }
 
-/* Remembered while nothing changes: everybody looks after every step. */
+/* Cached while nothing changes: everybody looks after every step. */
 static struct line {
     uint64_t version;
     char name[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of a model etcd: what a member has applied is told, in order of each watch. */
+/* Watches of a model etcd: what a member has applied is told, in order for each watch. */
 #include "sim/etcd/server.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 struct es_watched {
     struct es_watched *next;
     int64_t id;
-    int64_t from;    /* the revision that is to be told next */
+    int64_t from;    /* the next revision to tell */
     int64_t last_at; /* nothing is told before */
     struct es_text key, end;
     bool no_put, no_delete;
@@ -41,7 +41,7 @@ void es_watch_gone(struct grpc_call *rpc)
         forget(rpc, rpc->user);
 }
 
-/* W NULL: of no watch. */
+/* W NULL: for no watch. */
 static void tell(struct es_server *s, struct grpc_call *rpc, uint32_t member, struct es_watched *w,
                  const RtEtcd__WatchResponse *m)
 {
@@ -82,7 +82,7 @@ void es_judge(struct es_server *s, struct es_change *change, uint32_t most)
     judge(s, change);
 }
 
-/* Who observes a line hears of all in it; who waits there does not. */
+/* An observer of a line hears of everything in it; a waiter does not. */
 static bool observes(const struct es_watched *w)
 {
     return w->end.n > 0 && !w->no_put && !w->no_delete;
@@ -227,7 +227,7 @@ static void compact_one(struct es_server *s, struct grpc_call *rpc, struct es_wa
 void es_server_compact(struct es_server *s, uint32_t missed)
 {
     int64_t revision = s->store.revision;
-    for (uint32_t i = 0; i < ES_MEMBERS; i++) /* a member compacts when it has come so far */
+    for (uint32_t i = 0; i < ES_MEMBERS; i++) /* a member compacts when it has come that far */
         if (s->members[i].applied < revision)
             revision = s->members[i].applied;
     es_store_compact(&s->store, revision);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over the engine file on a machine that is played (machine.h): what befalls it, and what is looked at. */
+/* Worlds over the engine file on a simulated machine (machine.h): what befalls it, and what is checked. */
 #include "base/alloc.h"
 #include "engine/url.h"
 #include "sim/file/machine.h"
@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #define WALL_MS INT64_C(1790000000000) /* some day */
-#define FIRST_PID 5000000              /* beyond all that there can be */
+#define FIRST_PID 5000000              /* beyond any that can exist */
 #define VISITS 4                       /* some dead sessions each */
 #define DEAD_MS (2 * RT_FILE_LOOK_MS)  /* the last to notice that one is dead */
-#define TOLD_MS 20                     /* what is woken by a ring, or by trying again */
+#define TOLD_MS 20                     /* what a ring, or trying again, wakes */
 
 /* ---- The folder ---------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ void sf_world_clear(void)
     (void)rmdir(folder);
 }
 
-/* In memory: nothing of it need survive. */
+/* In memory: none of it needs to survive. */
 static void make_folder(void)
 {
     const char *in = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -67,7 +67,8 @@ struct rt_file_conn *sf_conn(const struct sim_client *c)
 
 /* ---- In the middle of something ------------------------------------------ */
 
-/* Of a process of which nobody is in the middle of something: it may die with all that it has. */
+/* Whether OTHER may run: only if no client of its process is in the middle of something, for it may die with all that
+ * it has. */
 static bool may_run(const struct sf_world *w, const struct sim_client *other, uint32_t process)
 {
     bool acts = other->process == process;
@@ -135,7 +136,7 @@ static void opened(struct sim_client *c)
     memset(&c->sim->file->players[c->index], 0, sizeof(struct sf_player));
 }
 
-/* Who opens a folder after a crash may have to write to the database first. */
+/* A client that opens a folder after a crash may have to write to the database first. */
 static bool refuses(const struct sim *sim)
 {
     const struct sf_world *w = sim->file;
@@ -145,7 +146,7 @@ static bool refuses(const struct sim *sim)
     return taken;
 }
 
-/* Its process has another pid when it comes again. */
+/* Its process has another pid when it comes back. */
 static void dies(struct sim_client *c)
 {
     struct sf_world *w = c->sim->file;
@@ -229,7 +230,7 @@ static void visit_event(struct rt_up *up, const struct rt_event *event)
     (void)up, (void)event;
 }
 
-/* Somebody opens a session, by which what the dead left is swept, and goes. */
+/* Somebody opens a session, which sweeps what the dead left, and goes. */
 static int visit(struct sf_world *w)
 {
     struct rt_up up = {.done = visit_done, .event = visit_event};
@@ -256,7 +257,7 @@ static int visit(struct sf_world *w)
     return rv;
 }
 
-/* Those who have the deleted database open still are rung for it, and give up. */
+/* Those that still have the deleted database open are rung for it, and give up. */
 static void visit_patiently(struct sf_world *w)
 {
     struct sim *sim = w->sim;
@@ -332,7 +333,7 @@ void sf_give(struct sf_world *w)
     w->taken_until = 0;
 }
 
-/* Whose session file is not there any more gives up by itself; nobody may take it for dead before. */
+/* A client whose session file is gone gives up by itself; nobody may take it for dead before. */
 static void tidy(struct sim *sim)
 {
     const struct sim_client *c = &sim->clients[sim_below(&sim->random, sim->plan.clients)];
@@ -345,7 +346,7 @@ static void tidy(struct sim *sim)
     (void)unlink(path);
 }
 
-/* All who hold give up before anybody makes another one: there are no two holders. */
+/* All holders give up before anybody makes another database: there are never two holders. */
 static void delete_database(struct sim *sim)
 {
     static const char *const names[] = {"rota.db", "rota.db-wal", "rota.db-shm"};
@@ -359,7 +360,7 @@ static void delete_database(struct sim *sim)
     }
 }
 
-/* By how much, in us, the clock is ahead of the highest number that a database which was deleted has given. */
+/* By how much, in us, the clock is ahead of the highest number that a deleted database has given. */
 static int64_t lead(const struct sim *sim)
 {
     return sim->file->wall_ms * 1000 + sim->now / 1000 - (int64_t)sim->highest_number;
@@ -370,7 +371,7 @@ static bool fences_grow(const struct sim *sim)
     return lead(sim) > 0;
 }
 
-/* A clock that is set back, and a database that is deleted: of what both say nobody can know. */
+/* A clock that is set back and a database that is deleted: nobody can know what both would have said. */
 static void set_back(struct sim *sim, int64_t ms)
 {
     int64_t most = sim->highest_number == 0 ? ms : (lead(sim) - 1) / 1000;
@@ -417,7 +418,7 @@ static void outage(struct sim *sim)
     }
 }
 
-/* Whose the ticket is, if he lives. */
+/* Whose the ticket is, if that client lives. */
 static const struct sim_client *client_with(const struct sim *sim, uint64_t session)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++)
@@ -426,7 +427,7 @@ static const struct sim_client *client_with(const struct sim *sim, uint64_t sess
     return NULL;
 }
 
-/* Whether all who hold are dead, and all who wait and live run, one at least. */
+/* Whether all holders are dead, and all living waiters run, at least one. */
 static bool kept_by_the_dead(const struct sim *sim, const char *name)
 {
     struct sim_place places[SIM_PLACES_MAX];
@@ -443,8 +444,8 @@ static bool kept_by_the_dead(const struct sim *sim, const char *name)
     return dead > 0 && wait > 0;
 }
 
-/* I6: the dead keep a line no longer than it takes to see that: at once by a pidfd, soon by probing; at the
- * latest when who waits looks by itself. One session is swept at a time. */
+/* I6: the dead keep a line no longer than it takes to see that they are dead: at once by a pidfd, soon by
+ * probing; at the latest when a waiter looks by itself. One session is swept at a time. */
 static void check_dead(struct sim *sim)
 {
     struct sf_world *w = sim->file;
@@ -477,7 +478,7 @@ static void heal(struct sim *sim)
     sf_give(sim->file);
 }
 
-/* Where no ring is lost it tells; else the safety net does, whatever happens: to look needs nobody else. */
+/* If no ring is lost, the ring tells; else the safety net does, whatever happens: looking needs nobody else. */
 static int64_t wakes_within(const struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;

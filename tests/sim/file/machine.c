@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine: functions that stand before libc's. Where no world of file is on they hand over to those. */
+/* The machine: functions that override libc's. When no world of file is on, they call libc's. */
 #undef _FORTIFY_SOURCE /* its functions are inline */
 #include "sim/file/machine.h"
 
@@ -20,7 +20,7 @@
 
 #define FDS_MAX 4096
 #define BUSY_STEP_NS \
-    (5 * RT_MS) /* by each look at CLOCK_MONOTONIC: who waits for the database does not wait long */
+    (5 * RT_MS) /* per look at CLOCK_MONOTONIC: whoever waits for the database does not wait long */
 #define RING_HEAD 24 /* of a datagram: magic, kind, session, number */
 
 static struct sf_world *world;
@@ -132,7 +132,7 @@ long syscall(long number, ...)
     return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* /proc/PID/stat: each process has another start, for its pid is another one. */
+/* /proc/PID/stat: each process has another start, because its pid is another one. */
 static int open_stat(pid_t pid)
 {
     char text[256];
@@ -167,7 +167,7 @@ static int open_path(const char *path, int flags, mode_t mode)
     return openat(AT_FDCWD, path, flags, mode);
 }
 
-/* Here as everywhere in Rota that is open64. */
+/* Here, as everywhere in Rota, this is open64. */
 int open(const char *path, int flags, ...)
 {
     va_list args;
@@ -190,7 +190,7 @@ static struct sim_client *client_by(int fd, bool sends)
     return NULL;
 }
 
-/* Who has the session, with its socket open: another one's socket stands there in vain. */
+/* The client that has the session, with its socket open: another one's socket stands there in vain. */
 static struct sim_client *client_of_session(uint64_t session)
 {
     for (uint32_t i = 0; i < world->sim->plan.clients; i++) {
@@ -202,7 +202,7 @@ static struct sim_client *client_of_session(uint64_t session)
     return NULL;
 }
 
-/* I8: who releases rings those that it grants and at most one more. */
+/* I8: a releasing client rings those that it grants and at most one more. */
 static void count_ring(struct sim_client *from, const char *bytes)
 {
     struct sf_player *p = &world->players[from->index];
@@ -279,7 +279,7 @@ ssize_t sendto(int fd, const void *bytes, size_t size, int flags, __CONST_SOCKAD
     return real(fd, bytes, size, flags, address, to_size);
 }
 
-/* The first that has come for the session which C has now; what came for an earlier one is gone with it. */
+/* The first that has come for C's current session; what came for an earlier one is gone with it. */
 static ssize_t hear(struct sim_client *c, void *bytes, size_t room)
 {
     struct sf_player *p = &world->players[c->index];

@@ -43,7 +43,7 @@ void sf_truth_close(struct sf_world *w)
     (void)sqlite3_close(w->eye);
 }
 
-/* Of the database that stands in the folder, if it is made; a deleted one counts until there is another. */
+/* Finds the database in the folder, if it has been made; a deleted one counts until there is another. */
 static void find_database(struct sf_world *w)
 {
     char path[96];
@@ -126,7 +126,7 @@ static const struct sim_place *find(const struct sf_row *rows, size_t n, const s
     return NULL;
 }
 
-/* Tickets that it granted to others, and those that went or keep their line only. */
+/* Tickets that it granted to others, and those that went or only keep their line. */
 static int64_t may_ring(const struct sf_world *w, const struct sf_row *before, size_t n)
 {
     int64_t count = 0;

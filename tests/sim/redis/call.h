@@ -19,7 +19,7 @@ struct rs_call {
 struct rs_command {
     const char *name; /* NULL: the end of the table */
     void (*run)(struct rs_call *c);
-    size_t least, most; /* arguments, the command's name being one; 0: any number */
+    size_t least, most; /* arguments, including the command's name; 0: any number */
     bool writes, grows; /* grows: refused when memory is full */
 };
 
@@ -28,9 +28,9 @@ extern const struct rs_command rs_hash_commands[], rs_zset_commands[];
 bool rs_to_double(struct rs_text text, double *out);
 bool rs_to_integer(struct rs_text text, int64_t *out);
 
-/* The key at argv[1]; false: of another type, and said so. *KEY may be NULL. */
+/* The key at argv[1]; false: it is of another type, and the reply says so. *KEY may be NULL. */
 bool rs_call_key(struct rs_call *c, enum rs_type type, struct rs_key **key);
-/* The same, made if it is not there. */
+/* The same, made if it is missing. */
 struct rs_key *rs_call_made(struct rs_call *c, enum rs_type type);
 /* KEY may be NULL. */
 const struct rs_entry *rs_call_entry(const struct rs_key *key, struct rs_text name);

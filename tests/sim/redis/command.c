@@ -82,7 +82,7 @@ void rs_call_count(struct rs_call *c, enum rs_type type)
         rs_reply_integer(c->reply, key != NULL ? (int64_t)key->count : 0);
 }
 
-/* All at once, as Redis does while a key is small; patterns and counts are not minded. */
+/* All at once, as Redis does while a key is small; patterns and counts are ignored. */
 void rs_call_scan(struct rs_call *c, enum rs_type type)
 {
     struct rs_key *key;
@@ -242,7 +242,7 @@ bool rs_command_run(struct rs_machine *m, size_t argc, const struct rs_text *arg
         return false;
     if (argc < command->least || (command->most != 0 && argc > command->most)) {
         rs_reply_error(reply, "ERR wrong number of arguments for this command");
-    } else if (command->grows && m->full && !m->wrote) { /* once it wrote, a script goes on */
+    } else if (command->grows && m->full && !m->wrote) { /* once it has written, a script goes on */
         rs_reply_error(reply, "OOM command not allowed when used memory > 'maxmemory'.");
     } else {
         m->wrote = m->wrote || command->writes;

@@ -124,7 +124,7 @@ static void do_hvals(struct rs_call *c)
     reply_hash(c, false, true);
 }
 
-/* The first ones: nobody who asks for random fields may depend on which. */
+/* Returns the first ones: nobody who asks for random fields may depend on which. */
 static void do_hrandfield(struct rs_call *c)
 {
     struct rs_key *key;

@@ -8,7 +8,7 @@
 /* outage.c: as in struct sim_kind. */
 void sim_redis_outage(struct sim *sim);
 void sim_cluster_outage(struct sim *sim);
-void sim_redis_go_on(struct sim *sim); /* a replica that fell behind is promoted when it is due */
+void sim_redis_go_on(struct sim *sim); /* promotes a replica that fell behind, when due */
 void sim_redis_heal(struct sim *sim);
 bool sim_redis_fences_grow(const struct sim *sim);
 

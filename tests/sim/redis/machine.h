@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a model Redis does: the commands that the engine and its scripts use, and the scripts
- * themselves, by the Lua that Redis has. It knows no connections: server.h has those.
+ * themselves, in the Lua that Redis has. It knows no connections: server.h has those.
  *
  * tests/unit/redis holds it against a real redis-server: the same replies, the same store. */
 #ifndef SIM_REDIS_MACHINE_H
@@ -12,13 +12,13 @@
 #define RS_SCRIPTS_MAX 64
 #define RS_SHA_SIZE 41 /* hex digits, terminated */
 
-struct rs_machine { /* all zero but the two functions: as new */
+struct rs_machine { /* all zero except the two functions: as new */
     struct rs_store store;
     char scripts[RS_SCRIPTS_MAX][RS_SHA_SIZE]; /* those it knows by their hash */
     size_t script_count;
     /* The wall clock, in us since 1970. */
     int64_t (*clock_us)(struct rs_machine *m);
-    /* Answers how many heard it. */
+    /* Returns how many heard it. */
     int64_t (*publish)(struct rs_machine *m, struct rs_text channel, struct rs_text message);
     void *user;
     uint64_t calls;   /* of redis.call, by all scripts so far */
@@ -29,13 +29,13 @@ struct rs_machine { /* all zero but the two functions: as new */
 
 void rs_machine_clear(struct rs_machine *m);
 void rs_machine_expire(struct rs_machine *m);  /* keys whose time is over go */
-void rs_machine_changed(struct rs_machine *m); /* the store, by others than commands */
+void rs_machine_changed(struct rs_machine *m); /* the store, not by commands */
 
-/* Runs one command; false: there is no such one here. */
+/* Runs one command; false: there is no such command here. */
 bool rs_machine_run(struct rs_machine *m, size_t argc, const struct rs_text *argv,
                     struct rs_buffer *reply);
 
-/* command.c: all but scripts. script.c: EVAL, EVALSHA, SCRIPT. */
+/* command.c: everything but scripts. script.c: EVAL, EVALSHA, SCRIPT. */
 bool rs_command_run(struct rs_machine *m, size_t argc, const struct rs_text *argv,
                     struct rs_buffer *reply);
 bool rs_script_run(struct rs_machine *m, size_t argc, const struct rs_text *argv,

@@ -12,7 +12,7 @@
 
 /* ---- Losses ------------------------------------------------------------- */
 
-/* Fences grow on after a loss, unless both the counter and the clock are behind what was numbered. */
+/* Fences keep growing after a loss, unless both the counter and the clock are behind what was numbered. */
 static void look_at_fences(struct sim *sim)
 {
     uint64_t counter = sim_truth_counter(sim->redis);
@@ -29,7 +29,7 @@ bool sim_redis_fences_grow(const struct sim *sim)
            (uint64_t)rs_server_clock(sim->redis) > sim->highest_number;
 }
 
-/* With ?replicas=1: whatever anybody was told to hold is on the replica. */
+/* With ?replicas=1: whatever anybody was told that it holds is on the replica. */
 static void check_replica(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++) {

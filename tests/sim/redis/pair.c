@@ -53,7 +53,7 @@ int rs_pair_start(void **state)
     rt_server_init(&server, "redis", "redis-server");
     const char *const args[] = {
         "--port", "0", "--save", "", "--appendonly", "no",
-        /* as small ones: in the order in which things came, which the model has too */
+        /* as small ones: in the order of insertion, which the model has too */
         "--hash-max-listpack-value", "4096", "--zset-max-listpack-value", "4096", "--unixsocket"};
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
         rt_server_arg(&server, "%s", args[i]);

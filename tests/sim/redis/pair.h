@@ -16,10 +16,10 @@ int rs_pair_stop(void **state);
 
 /* Both are empty, and chance begins with SEED. */
 void rs_pair_begin(uint64_t seed);
-/* Asks both and demands the same answer; of errors only the first word, the rest is for people. */
-/* Returns the status of a script's reply, a text alone being 0; or -1. */
+/* Asks both and demands the same answer; for errors only the same first word, the rest is for people. */
+/* Returns the status of a script's reply, where a text alone is 0; or -1. */
 int rs_pair_check(size_t argc, const struct rs_text *argv);
-/* Both have no memory left, or enough again. */
+/* Both run out of memory, or have enough again. */
 void rs_pair_full(bool full);
 /* Demands the same store. */
 void rs_pair_check_stores(void);

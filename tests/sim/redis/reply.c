@@ -42,7 +42,7 @@ void rs_reply_error(struct rs_buffer *b, const char *text)
     add_line(b, '-', text);
 }
 
-/* Most of what a reply is made of: printf would be a tenth of a world's time. */
+/* Replies consist mostly of these: printf would take a tenth of a world's time. */
 static void add_number(struct rs_buffer *b, char kind, int64_t value)
 {
     char text[32], *at = text + sizeof(text);

@@ -153,7 +153,7 @@ static void reply_pong(const struct rs_conn *c, struct rs_buffer *reply)
     rs_reply_string(reply, "");
 }
 
-/* There is one replica, which has all or what was kept at some moment. */
+/* There is one replica, which has everything or what was kept at some moment. */
 static void reply_wait(struct rs_conn *c, const struct rs_text *argv, struct rs_buffer *reply)
 {
     bool behind = c->server->has_earlier;

@@ -44,7 +44,7 @@ static void push_tagged(const char *field, const char *at, size_t n)
     lua_setfield(lua, -2, field);
 }
 
-/* Pushes the value at AT; answers what follows it. */
+/* Pushes the value at AT; returns what follows it. */
 static const char *push_reply(const char *at)
 {
     const char *end = line_end(at), *text = at + 1;
@@ -81,7 +81,7 @@ static const char *push_reply(const char *at)
 
 /* ---- From Lua to replies ------------------------------------------------ */
 
-/* A field of the table on top, if it is a text: what it is, else NULL. Leaves it on the stack. */
+/* A field of the table on top: its text if it is one, else NULL. Leaves it on the stack. */
 static const char *field_text(const char *field)
 {
     lua_pushstring(lua, field);
@@ -284,7 +284,7 @@ static bool knows(const struct rs_machine *m, const char *sha)
     return false;
 }
 
-/* Pushes the function of SHA: compiled before by anybody; else nil. */
+/* Pushes the function of SHA, if anybody has compiled it before; else nil. */
 static bool push_compiled(const char *sha)
 {
     if (lua == NULL)
@@ -293,7 +293,7 @@ static bool push_compiled(const char *sha)
     return !lua_isnil(lua, -1);
 }
 
-/* There are few scripts, and each comes as a whole after every restart: their hashes are remembered. */
+/* There are few scripts, and each comes in full after every restart: their hashes are remembered. */
 static void sha_of(struct rs_text text, char sha[RS_SHA_SIZE])
 {
     lua_pushlstring(lua, text.at, text.n);

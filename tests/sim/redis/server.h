@@ -2,8 +2,8 @@
 /* A model Redis in virtual time: a machine (machine.h) behind a network (sim/net.h), a wall clock of its
  * own, outages. Requests and replies may be dropped or doubled as a proxy would.
  *
- * As a cluster it has three addresses, and each may be mute or slow for itself. They have one machine: a
- * room is at one of them only, so nobody can tell. */
+ * As a cluster it has three addresses, and each may be mute or slow for itself. They share one machine:
+ * a room is at only one of them, so nobody can tell. */
 #ifndef SIM_REDIS_SERVER_H
 #define SIM_REDIS_SERVER_H
 
@@ -24,16 +24,16 @@ struct rs_server {
     struct rs_machine machine; /* first */
     bool cluster;
     struct rs_node nodes[RS_NODES];
-    struct sim_net *net, own; /* net: its own, or that of the first of its fellows */
-    /* of the first: how many servers stand behind it, RS_NODE_HOST "1" and on; 0: it is alone */
+    struct sim_net *net, own; /* net: its own, or that of its first fellow */
+    /* for the first: how many servers stand behind it, from RS_NODE_HOST "1" on; 0: it is alone */
     uint32_t fellows;
     int64_t down_until;      /* one of several: refuses connections */
     int64_t started_us;      /* by its clock */
     struct rs_store earlier; /* what a replica, or the disk, has */
     bool has_earlier;
     int64_t clock_at;    /* the clock was set at this moment ... */
-    int64_t clock_us;    /* ... to this, and since then goes ... */
-    int32_t clock_ppm;   /* ... so much too fast */
+    int64_t clock_us;    /* ... to this, and has since gone ... */
+    int32_t clock_ppm;   /* ... this much too fast */
     int64_t clock_most;  /* the latest time it ever showed */
     int64_t busy_until;  /* refuses scripts ... */
     const char *refusal; /* ... with this error */
@@ -43,7 +43,7 @@ struct rs_server {
     void (*after)(struct rs_server *s, size_t argc, const struct rs_text *argv,
                   const struct rs_buffer *reply);
     void *user;
-    uint32_t pushed; /* messages to sessions by the present script */
+    uint32_t pushed; /* messages to sessions by the current script */
 };
 
 void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm);
@@ -56,14 +56,14 @@ void rs_server_jump(struct rs_server *s, int64_t by_us);
 /* When, in virtual time, its clock will show AT_US. */
 int64_t rs_server_when(const struct rs_server *s, int64_t at_us);
 
-/* Keeps a copy: what a replica or the disk will have when the server is lost. From then on WAIT waits
- * in vain. */
+/* Keeps a copy: what a replica or the disk will have when the server is lost. From now on WAIT
+ * waits in vain. */
 void rs_server_keep(struct rs_server *s);
 
 enum rs_loss { RS_KEEPS_ALL, RS_LOSES_LAST /* goes back to the copy */, RS_LOSES_ALL };
 
-/* Dies and comes back at UNTIL (virtual), maybe as another that was its replica. All connections
- * break; scripts are forgotten. */
+/* Dies and comes back at UNTIL (virtual), perhaps as another server that was its replica. All
+ * connections break; scripts are forgotten. */
 void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until);
 /* One node of a cluster dies and is back at once, with all that it had. */
 void rs_server_restart_node(struct rs_server *s, uint32_t node);

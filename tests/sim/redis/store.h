@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a model Redis keeps: hashes and sorted sets by key, and strings, in memory of its own.
  *
- * Small on purpose: everything is an array that is searched; the order of a hash is that in which
- * its fields came, of a sorted set that of scores and then members, of the keys that of their
- * bytes. Memory is taken from malloc and never lacks: starving is for the library. */
+ * Small on purpose: everything is an array that is searched; a hash is in the order in which its fields
+ * came, a sorted set in that of scores and then members, the keys in that of their bytes. Memory is
+ * taken from malloc and never runs out: only the library starves. */
 #ifndef SIM_REDIS_STORE_H
 #define SIM_REDIS_STORE_H
 

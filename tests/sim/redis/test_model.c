@@ -12,8 +12,8 @@
 
 /* ---- Random commands ---------------------------------------------------- */
 
-/* k: a key, f: a field or member, n: a whole number, s: a score, b: a bound, v: a value; * repeats
- * the word before up to three times, the rest stands for itself. */
+/* k: a key, f: a field or member, n: a whole number, s: a score, b: a bound, v: a value; * repeats the
+ * word before it up to three times; the rest stands for itself. */
 static const char *const shapes[] = {
     "DEL k*",
     "EXISTS k*",
@@ -215,7 +215,7 @@ static void test_full(void **state)
     check_script("return redis.call('ZADD', 'rota:{0}:z', 2, 'm')");
     check_script("redis.call('HGET', KEYS[1], 'a') return redis.call('HSET', KEYS[1], 'a', 3)");
     check_script("redis.call('PUBLISH', 'c', 'm') return redis.call('HSET', KEYS[1], 'a', 4)");
-    /* Once it wrote it goes on, even if that changed nothing. */
+    /* Once it has written it goes on, even if that changed nothing. */
     check_script("redis.call('HDEL', KEYS[1], 'none') return redis.call('HSET', KEYS[1], 'a', 5)");
     check_script(
         "redis.call('ZREM', 'rota:{0}:z', 'x') return redis.call('HINCRBY', KEYS[1], 'a', 1)");

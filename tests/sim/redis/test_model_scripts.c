@@ -27,7 +27,7 @@ static unsigned done[RT_REDIS_SCRIPTS];
 
 static const char *const names[] = {"a", "b c", "{0}"};
 
-/* What was asked for lately: who leaves or changes something means one of these, or any. */
+/* What was asked for lately: a LEAVE or CHANGE means one of these, or any. */
 static struct past {
     uint32_t name, sid, nonce;
     uint64_t number;
@@ -184,7 +184,7 @@ static void arguments(enum rt_redis_script script)
 
 static void set_clock(void)
 {
-    /* Years with fewer and more digits, and where doubles begin to go by two. */
+    /* Years with fewer and more digits, and where doubles begin to step by two. */
     static const int64_t years[] = {0, 946684800000000, 999999999990000, 9007199254740000,
                                     9999999999990000};
     now_us += below(80) == 0 ? -(int64_t)below(2000000)

@@ -14,7 +14,7 @@
 #define SWEEPS_MAX 1000
 #define SESSIONS_MAX 1024
 
-/* The room of the line NAME; "": the one that every session begins in. */
+/* The room of the line NAME; "": the one in which every session begins. */
 static uint32_t room_of(const struct rs_server *s, const char *name)
 {
     static const struct rt_redis_conn in_cluster = {.room_count = RT_REDIS_ROOMS_CLUSTER};

@@ -12,7 +12,7 @@
 
 #define ARGS 5 /* where ARGV[2] is: EVALSHA, hash, "1", room, tag come before */
 
-/* Of a LEAVE: its line before; whether the ticket stood there, and was the session's. */
+/* For a LEAVE: its line before; whether the ticket stood there, and was the session's. */
 static struct sim_place before[SIM_PLACES_MAX];
 static size_t before_count;
 static bool ours;
@@ -86,7 +86,7 @@ static void check_woken(const struct sim *sim, int line, uint32_t pushed)
         sim_violated(sim, "I8", "a release of %s granted %u and woke %u", name, granted, pushed);
 }
 
-/* The second element of the reply, a tag alone being success; -1: it is an error. */
+/* The second element of the reply, where a tag alone is success; -1: it is an error. */
 static int status_of(const struct rs_buffer *reply)
 {
     if (reply->at[0] == '$')
@@ -111,7 +111,7 @@ static void check_leave(const struct sim *sim, const struct rs_server *s,
     check_woken(sim, line, s->pushed);
 }
 
-/* Whoever holds goes on, and gives back, also on a server without memory. */
+/* Holders go on, and give back, even on a server without memory. */
 static void check_full(const struct sim *sim, const struct rt_redis_text *script,
                        const struct rs_buffer *reply)
 {

@@ -13,7 +13,7 @@ static int64_t a_while(struct sim *sim)
     return sim->now + 1 + sim_spread_ns(&sim->random, ms * 1000);
 }
 
-/* Fences grow over what is lost while every majority has a node that has counted as far as anybody was told. */
+/* Fences keep growing despite losses while every majority has a node that has counted as far as anybody was told. */
 static void look_at_fences(struct sim *sim)
 {
     uint64_t highest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds, as five stores have it, against what clients think. */
+/* Who holds according to five stores, against what clients think. */
 #include "sim/redlock/redlock.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ static const struct rs_key *find(const struct rs_store *store, const char *name,
     return memcmp(key->entries[0].value.at, token, RT_REDLOCK_TOKEN) == 0 ? key : NULL;
 }
 
-/* The key of a ghost; made if it is not there. */
+/* The key of a ghost; made if it is missing. */
 static struct rs_key *ghost_of(struct rs_store *store, struct rs_text name, const char *token,
                                bool make)
 {
@@ -64,7 +64,7 @@ static int64_t ends_on(const struct sim *sim, uint32_t node, const char *name, c
     return ends > sim->now ? ends : 0;
 }
 
-/* When no majority has it any more; 0: none has it now. */
+/* From when on no majority has it; 0: none has it now. */
 static int64_t ends_of(const struct sim *sim, const char *name, const char *token)
 {
     int64_t all[SR_NODES];
@@ -80,8 +80,8 @@ static int64_t ends_of(const struct sim *sim, const char *name, const char *toke
 
 /* ---- Tickets ---------------------------------------------------------------- */
 
-/* The held ticket of NAME after T, which is one, or the first; NULL. A client may think that it has two: one was broken, and it
- * will hear that with its next beat; it took the other meanwhile. */
+/* The held ticket of NAME after T, which is one, or the first; NULL: none. A client may think that it has two: one was
+ * broken, and it will hear that with its next beat; meanwhile it took the other. */
 static const struct rt_redlock_ticket *next_held(const struct rt_redlock_conn *c, const char *name,
                                                  const struct rt_redlock_ticket *t)
 {
@@ -95,7 +95,7 @@ static const struct rt_redlock_ticket *next_held(const struct rt_redlock_conn *c
     return NULL;
 }
 
-/* Those that a client thinks it has: a majority has them, or they are not granted. */
+/* Those that a client thinks it has: if no majority has one, it is not granted. */
 size_t sr_look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
 {
     size_t n = 0;
@@ -154,7 +154,7 @@ static bool knows(const struct rt_redlock_conn *c, const char *token)
     return false;
 }
 
-/* The client that TOKEN is of, if it runs and has been well. */
+/* The client that TOKEN belongs to, if it runs and has been well. */
 static const struct sim_client *owner_of(const struct sim *sim, const char *token)
 {
     char half[17];
@@ -207,7 +207,7 @@ static void check_key(const struct sim *sim, uint32_t node, const struct rs_key 
                      (long long)((sim->now - o->since) / RT_MS));
 }
 
-/* Bytes that are on their way for long may put a key there after it was taken away: such worlds say nothing. */
+/* Bytes that are on their way for long may put a key back after it was taken away: such worlds prove nothing. */
 void sr_check_orphans(const struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;

@@ -22,7 +22,7 @@ void ry_lane_start(struct ry_world *w, uint32_t i)
         .batch = RY_BATCH, .attempts = 6, .strict = w->plan.strict};
 
     *l = (struct ry_lane){.alive = true};
-    rt_lane_begin(&l->lane, &opts, l->items, l->marks);
+    rt_lane_begin(&l->lane, &opts, l->items, l->marks, l->past);
 }
 
 static void let_go(struct ry_world *w, uint32_t i)
@@ -59,7 +59,7 @@ void ry_lane_crash(struct ry_world *w, uint32_t i)
 
 /* ---- The database ------------------------------------------------------------------------------- */
 
-static void do_mark(struct ry_world *w, const struct rt_store_mark *m)
+static void do_mark(struct ry_world *w, struct ry_lane *l, const struct rt_store_mark *m)
 {
     struct ry_row *row = &w->rows[m->id - 1];
 
@@ -68,12 +68,17 @@ static void do_mark(struct ry_world *w, const struct rt_store_mark *m)
         ry_violated("V4", "%lld is marked, and the broker never had it", (long long)m->id - 1);
     if (row->state != RY_NEW && row->state != RY_PUBLISHED)
         return; /* processed meanwhile: it stays so */
+    if (m->what == RT_MARK_PUBLISHED && row->dropped > 0 && row->state == RY_NEW) {
+        row->dropped--;
+        l->not_before[m->id - 1] = w->now + 1000 * RY_MS;
+        ry_counts.dropped++;
+        return;
+    }
     row->changed_at = w->now;
-    row->blamed = row->blamed || (m->what == RT_MARK_TROUBLE && strcmp(m->reason, REFUSED) != 0);
     if (m->what == RT_MARK_PUBLISHED) {
         row->state = RY_PUBLISHED;
     } else {
-        row->attempts++;
+        row->attempts += m->what != RT_MARK_ASIDE;
         row->next_at = w->now + m->next_in_ms * RY_MS;
         if (m->what == RT_MARK_DEAD)
             row->state = RY_DEAD;
@@ -91,7 +96,7 @@ static bool claimable(const struct ry_world *w, uint32_t id)
     return (row->state == RY_NEW || stale) && row->next_at <= w->now && row->owner < 0;
 }
 
-/* The largest smaller id of the same key that has not gone; 0: none. */
+/* The next smaller id of the same key that has not gone; 0: none. */
 static int64_t before(const struct ry_world *w, uint32_t id)
 {
     if (w->rows[id].key == RY_KEYS)
@@ -135,6 +140,7 @@ static void turn(struct ry_world *w, uint32_t i, uint32_t limit, int64_t after)
 
     if (l->severed) {
         l->severed = false;
+        memset(l->not_before, 0, sizeof(l->not_before));
         rt_lane_turned(&l->lane, ROTA_UNREACHABLE, NULL, 0);
         return;
     }
@@ -143,9 +149,10 @@ static void turn(struct ry_world *w, uint32_t i, uint32_t limit, int64_t after)
              unheard ? ", unheard" : "");
     if (!never_came)
         for (size_t k = 0; k < l->lane.mark_count; k++)
-            do_mark(w, &l->lane.marks[k]);
+            do_mark(w, l, &l->lane.marks[k]);
     let_go(w, i);
     if (never_came || unheard) {
+        memset(l->not_before, 0, sizeof(l->not_before)); /* it cannot know what was written */
         rt_lane_turned(&l->lane, ROTA_UNREACHABLE, NULL, 0);
         return;
     }
@@ -180,7 +187,14 @@ static void send_one(struct ry_world *w, struct ry_lane *l)
     uint32_t id = row_of(l, l->at);
     struct ry_row *row = &w->rows[id];
 
-    if (row->refusals > 0) {
+    if (w->now < l->not_before[id] && row->state == RY_NEW)
+        ry_violated("V6", "%u is published again at once, and its mark was dropped", id);
+    if (row->full > 0) {
+        row->full--;
+        ry_trace(w, "there is no room for %u", id);
+        l->sent[l->at] = RT_SENT_FULL;
+        ry_counts.full++;
+    } else if (row->refusals > 0) {
         row->refusals -= row->refusals != UINT32_MAX;
         ry_trace(w, "%u is refused", id);
         l->sent[l->at] = RT_SENT_REFUSED;
@@ -206,7 +220,7 @@ static void publish(struct ry_world *w, uint32_t i)
     }
     bool broken = w->away || l->cut >= 0;
     for (size_t k = 0; broken && k < l->going;
-         k++) /* confirms that were on their way: a beginning of them came */
+         k++) /* confirms that were on their way: the first of them came */
         if (ry_strikes(w, w->plan.lost_confirm))
             for (; k < l->going; k++)
                 l->sent[k] = RT_SENT_LOST;

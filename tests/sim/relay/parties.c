@@ -9,7 +9,7 @@
 
 /* ---- Writers: a transaction with one to three events ------------------------------------------ */
 
-/* Whoever writes events of a key has locked what the key stands for: so their ids are in the order of the commits. */
+/* Whoever writes events of a key has locked what the key stands for, so their ids are in commit order. */
 static bool key_is_free(const struct ry_world *w, uint32_t key)
 {
     for (uint32_t i = 0; i < RY_ROWS; i++)
@@ -38,6 +38,10 @@ static void insert(struct ry_world *w, struct ry_writer *writer)
     if (sim_chance(&w->random, 40))
         w->rows[row].refusals = sim_chance(&w->random, 200) ? UINT32_MAX
                                                             : 1 + sim_below(&w->random, 3);
+    if (sim_chance(&w->later, 30))
+        w->rows[row].dropped = 1 + sim_below(&w->later, 4);
+    if (sim_chance(&w->later, 40))
+        w->rows[row].full = 1 + sim_below(&w->later, 30);
     writer->rows[writer->count++] = row;
     writer->open = true;
 }
@@ -103,7 +107,7 @@ void ry_forget(struct ry_world *w)
 
 /* ---- Consumers -------------------------------------------------------------------------------------- */
 
-/* V2: nothing of the key that comes before it is without its effect. */
+/* V2: everything of the key that comes before it has had its effect. */
 static void check_order(const struct ry_world *w, uint32_t id)
 {
     if (w->forgot || w->rows[id].key == RY_KEYS)
@@ -151,14 +155,14 @@ void ry_consumer_crash(struct ry_world *w, uint32_t i)
     struct ry_consumer *c = &w->consumers[i];
 
     if (c->row < 0 || c->reporting)
-        return; /* it was acknowledged before: with it the report is lost, which no_report plays */
+        return; /* it was acknowledged before: the report is lost with it, as no_report plays */
     if (!RT_BUG(RT_BUG_RELAY_ACK_FIRST)) /* not acknowledged: it comes again, before all others */
         w->queue[--w->head] = (uint32_t)c->row;
     c->row = -1;
     ry_counts.crashes++;
 }
 
-/* One consumer works at a time on what a queue has: with several, brokers keep no order. */
+/* One consumer at a time works on what a queue has: with several, brokers keep no order. */
 bool ry_consumer_step(struct ry_world *w, uint32_t i)
 {
     struct ry_consumer *c = &w->consumers[i];

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outbox in the simulator: writers, lanes of relays (src/txn/relay/lane.c), consumers, a database and a broker that are
- * played; everything is decided by one seed.
+/* The outbox in the simulator: writers, lanes of relays (src/txn/relay/lane.c), consumers, and a simulated database and
+ * broker; everything is decided by one seed.
  *
  *   writer ── COMMIT ──▶ rows ── claim: row locks ──▶ lane ── publish ──▶ broker ──▶ consumer: inbox, effect ── processed ──▶ rows
  *
- * Whoever is chosen takes one step: that is how late a reply can be. Time passes only when nobody has anything to do. First
- * a phase full of trouble, then all is healed, and everything must come to its end.
+ * Whoever is chosen takes one step: that is how replies can be late. Time passes only when nobody has anything to do.
+ * First a phase full of trouble, then all is healed, and everything must come to its end.
  *
  *   V1 an event has its effect once, and only if its transaction has committed
- *   V2 of a key, effects come in the order of their ids (unless the broker forgot something that it had confirmed)
+ *   V2 the effects of a key come in the order of their ids (unless the broker forgot something that it had confirmed)
  *   V3 in the end every row is processed, or dead because the broker refuses it; nothing is claimed
  *   V4 a row is `published` only if the broker had it
- *   V5 only what the broker refused is dead, and never what it would take now, unless it was blamed for connections, too */
+ *   V5 only what the broker refused so often is dead, and never what it would take now
+ *   V6 a row whose mark the database drops is not published again by the same lane before a second is over */
 #ifndef SIM_RELAY_H
 #define SIM_RELAY_H
 
@@ -42,10 +43,11 @@ struct ry_row {
     int8_t owner;   /* the lane whose lock is on it; -1: nobody's */
     bool in_broker; /* it has been there */
     uint32_t attempts;
-    uint32_t refusals; /* the broker refuses it so often; UINT32_MAX: for ever */
+    uint32_t refusals; /* how often the broker refuses it; UINT32_MAX: for ever */
     int64_t next_at, changed_at;
-    bool refused; /* it ever was */
-    bool blamed;  /* for a connection: that is an attempt, too */
+    bool refused;     /* it ever was */
+    uint32_t dropped; /* how many of its marks the database takes and does not write */
+    uint32_t full;    /* how often the broker has no room for it */
     uint32_t effects;
     bool taken; /* in the inbox */
 };
@@ -59,6 +61,7 @@ struct ry_lane {
     struct rt_lane lane;
     struct rt_lane_item items[RY_BATCH];
     struct rt_store_mark marks[RY_BATCH];
+    struct rt_lane_past past[RT_LANE_PAST(RY_BATCH)];
     struct rt_store_row rows[RY_BATCH];
     struct rt_message messages[RY_BATCH];
     enum rt_sent sent[RY_BATCH];
@@ -67,6 +70,7 @@ struct ry_lane {
     size_t at, going;                /* of the batch: the next to be sent */
     int cut;                         /* where the connection breaks; -1: nowhere */
     int64_t wake_at, claimed_at;
+    int64_t not_before[RY_ROWS]; /* V6; 0: at any time */
 };
 
 struct ry_consumer {
@@ -83,12 +87,13 @@ struct ry_plan {
 
 struct ry_counts {
     uint64_t events, published, again, refused, dead, deferred, crashes, forgotten, severed,
-        doubled;
+        doubled, dropped, full;
 };
 extern struct ry_counts ry_counts;
 
 struct ry_world {
     struct sim_random random;
+    struct sim_random later; /* for what was added later: older seeds mean what they meant */
     struct ry_plan plan;
     bool healing, tracing, forgot, away;
     int64_t now;
@@ -98,7 +103,7 @@ struct ry_world {
     struct ry_lane lanes[RY_LANES];
     struct ry_consumer consumers[RY_CONSUMERS];
     uint32_t queue[RY_QUEUE], head, tail; /* rows, in their order; `head` is delivered next */
-    uint32_t seen; /* of a poller by id: the last that it has seen (a planted bug) */
+    uint32_t seen; /* by a poller by id: the last that it saw (a planted bug) */
 };
 
 /* ---- world.c */

@@ -59,6 +59,8 @@ void ry_report(void)
         {"transactions ended", n->severed},
         {"forgotten by the broker", n->forgotten},
         {"doubled", n->doubled},
+        {"marks dropped", n->dropped},
+        {"no room", n->full},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -141,7 +143,7 @@ static bool step(struct ry_world *w)
     return false;
 }
 
-/* To when the next lane wakes. */
+/* Moves time to when the next lane wakes. */
 static void pass_time(struct ry_world *w)
 {
     int64_t next = INT64_MAX;
@@ -176,8 +178,7 @@ static void check_end(const struct ry_world *w)
         const struct ry_row *row = &w->rows[i];
         if (row->owner >= 0)
             ry_violated("V3", "%u is claimed still", i);
-        if (row->state == RY_DEAD &&
-            (!row->refused || (row->refusals != UINT32_MAX && !row->blamed)))
+        if (row->state == RY_DEAD && (!row->refused || row->refusals != UINT32_MAX))
             ry_violated("V5", "%u is dead, and the broker would take it", i);
         if (row->state != RY_DEAD && row->state != RY_GONE && row->effects != 1)
             ry_violated("V1", "%u has had %u effects", i, row->effects);
@@ -200,6 +201,7 @@ void ry_play(uint64_t seed, bool tracing)
 
     memset(&w, 0, sizeof(w));
     w.random.state = seed;
+    w.later.state = ~seed;
     w.tracing = tracing;
     draw(&w);
     w.head = w.tail = RY_QUEUE / 2; /* what comes again goes to the front */

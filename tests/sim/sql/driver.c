@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of a model SQL server: drivers as PostgreSQL's and MariaDB's are, over a stream that the simulator's network
- * plays. */
+/* The client's side of a model SQL server: drivers like PostgreSQL's and MariaDB's, over a stream of
+ * the simulator's network. */
 #include "sim/sql/driver.h"
 
 #include "base/alloc.h"

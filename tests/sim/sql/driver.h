@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SQL engine on a model server: one that tells whoever waits, over one connection, and one that is asked, over two. */
+/* The SQL engine on a model server: one that tells those who wait, over one connection, and one that must be asked,
+ * over two. */
 #ifndef SIM_SQL_DRIVER_H
 #define SIM_SQL_DRIVER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over the engine sql and a model server (server.h), as PostgreSQL and as MariaDB: what befalls it, and what is looked at. */
+/* Worlds over the engine sql and a model server (server.h), as PostgreSQL and as MariaDB: what befalls it, and what
+ * is checked. */
 #include "sim/calm.h"
 #include "sim/excuse.h"
 #include "sim/invariants.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define DAY_US (INT64_C(86400) * 1000000)
-#define POLL_MS 20 /* where nothing is told, waits are looked at so often */
+#define POLL_MS 20 /* where nothing is told, how often waits are looked at */
 
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
@@ -45,8 +46,8 @@ static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps,
     sim_trace(sim, NULL, "  sql:%s -> %s", text, ends[end]);
 }
 
-/* I8: a release wakes the tickets it grants and at most one more; of a flight that leaves once. All tickets that a client has
- * in a line share a bell: LEAVER's others there wake who is behind them. */
+/* I8: a release wakes the tickets it grants and at most one more; for a flight in which one ticket leaves. All tickets
+ * that a client has in a line share a bell: LEAVER's others there wake whoever is behind them. */
 static void check_woken(const struct sim *sim, uint32_t woken, uint64_t leaver)
 {
     uint32_t most = 0, granted = 0;
@@ -61,7 +62,8 @@ static void check_woken(const struct sim *sim, uint32_t woken, uint64_t leaver)
         sim_violated(sim, "I8", "a release granted %u and woke %u", granted, woken);
 }
 
-/* Who waits for a bell of one that went earlier, or has left itself, cannot be called back: that is no herd. */
+/* A waiter for the bell of one that went earlier, or one that has itself left, cannot be called back: that
+ * is no herd. */
 static bool on_stood(struct ss_server *s, const char *name, int64_t number)
 {
     const struct sim *sim = s->user;
@@ -82,8 +84,8 @@ static bool leaves(const struct rt_sql_step *step)
     return step->kind == RT_SQL_LEAVE || step->kind == RT_SQL_GIVE || step->kind == RT_SQL_PASS;
 }
 
-/* The session that leaves the line NAME (NULL: any) in a flight. Those of a flight are of one client, but one may be of a
- * session that it has no more. */
+/* The session that leaves the line NAME (NULL: any) in a flight. Those of a flight belong to one client, but one may be
+ * of a session that it no longer has. */
 static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count, const char *name)
 {
     uint64_t leaver = 0;
@@ -107,7 +109,8 @@ static void check_lines(struct sim *sim, const struct rt_sql_step *steps, size_t
     sim->leaver = 0;
 }
 
-/* Whether one ticket leaves in the flight, and no bell of another line rides along: whom that wakes is not its doing. */
+/* Whether one ticket leaves in the flight, and no bell of another line rides along: whom that bell wakes is
+ * not its doing. */
 static bool is_release(const struct rt_sql_step *steps, size_t count)
 {
     size_t left = 0, rings = 0;
@@ -130,7 +133,7 @@ static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_
         check_woken(sim, s->woken, leaver_of(steps, count, NULL));
 }
 
-/* A ticket that there was no memory for is looked at by beats alone. */
+/* A ticket for which there was no memory is looked at only by beats. */
 static int64_t wakes_within(const struct sim *sim)
 {
     int64_t beat_ms = sim->plan.starve > 0 ? sim->plan.ttl_ms / 2 : 0;
@@ -152,7 +155,7 @@ static size_t look(const struct sim *sim, const char *name, struct sim_place *ou
     const struct ss_line *l = ss_line(s, name, strlen(name));
     size_t n = 0;
     if (l != NULL &&
-        l->folded) /* also if its session is dead: as a row, it stands until somebody comes */
+        l->folded) /* even if its session is dead: as a row, it stands until somebody comes */
         out[n++] = (struct sim_place){.number = (uint64_t)l->fence,
                                       .nonce = (uint64_t)l->nonce,
                                       .session = (uint64_t)l->session,
@@ -187,7 +190,7 @@ static void sweep(struct sim *sim)
     ss_server_sweep(sim->sql);
 }
 
-/* Whatever came still runs; then all sessions end, and a day goes by. */
+/* Whatever has come still runs; then all sessions end, and a day goes by. */
 static void expire(struct sim *sim, int64_t ms)
 {
     struct ss_server *s = sim->sql;
@@ -260,10 +263,11 @@ static void fall_behind(struct sim *sim)
     SIM_TRACE(sim, NULL, "the replica falls behind until %.6f", (double)sim->promote_at / 1e9);
 }
 
-/* A replica that knows less is promoted; its clock may be behind: fences grow on all the same. */
+/* A replica that knows less is promoted; its clock may be behind: fences keep growing all the same. */
 static void lose(struct sim *sim)
 {
-    /* Further behind it is not waited for (CALM_MOST_MS): then they may not, and strict refuses it. */
+    /* If it is further behind, it is not waited for (CALM_MOST_MS): then fences may go back, and
+     * strict refuses it. */
     int64_t most = 9 * 1000000 - (sim->sql->clock_most - ss_server_clock(sim->sql));
     sim->promote_at = most > 0 ? sim->promote_at : 0;
     if (most <= 0)
@@ -280,8 +284,8 @@ static void lose(struct sim *sim)
         jump(sim, true, most);
 }
 
-/* Grants were lost with an earlier primary, and all who greeted this one since were content with its clock: set back
- * behind those grants now, it takes fences back, which nobody can tell. The pages say so. */
+/* Grants were lost with an earlier primary, and all that have greeted this one since were content with its clock:
+ * set back to before those grants now, it takes fences back, which nobody can notice. The pages say so. */
 static void set_back(struct sim *sim)
 {
     const struct ss_server *s = sim->sql;

@@ -92,7 +92,7 @@ static bool unfolded(const struct ss_at *a, const struct ss_line *l, struct ss_t
     return true;
 }
 
-/* T as PURGE would leave it, made in *ROOM if need be; or NULL. */
+/* T as PURGE would leave it, built in *ROOM if need be; or NULL. */
 static const struct ss_ticket *purged(const struct ss_at *a, const struct ss_ticket *t,
                                       struct ss_ticket *room)
 {
@@ -102,7 +102,7 @@ static const struct ss_ticket *purged(const struct ss_at *a, const struct ss_tic
     return !t->durable && ss_keeps(a, room) ? room : NULL;
 }
 
-/* EACH of the line's tickets that live, front first. */
+/* Calls EACH for the line's living tickets, front first. */
 static size_t each(const struct ss_at *a, const struct ss_line *l,
                    void (*one)(const struct ss_at *a, const struct ss_line *l,
                                const struct ss_ticket *t))

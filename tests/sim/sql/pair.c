@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model's steps and a real server's, side by side.
  *
- * Numbers of tickets are compared by which they are, not by how large: the clocks differ. Times end long after the test, or
- * have ended before it. */
+ * Numbers of tickets are compared by their rank, not by their size: the clocks differ. Times end long after the test,
+ * or have ended before it. */
 #include "sim/sql/pair.h"
 
 #include "core/grant.h"
@@ -45,7 +45,7 @@ static struct {
 } numbers[NUMBERS_MAX];
 static size_t number_count;
 
-/* Which of NAME's numbers that is; one that is not known yet is the next. */
+/* Which of NAME's numbers this is; one that is not known yet is the next. */
 static size_t which(char name, int64_t number, bool of_model)
 {
     for (size_t i = 0; i < number_count; i++) {
@@ -75,7 +75,7 @@ static struct heard by_model, by_real;
 
 enum column { SAME, NUMBER, LEFT, AGO, NAME };
 
-/* What the columns of a step's rows are, where they are not the same in both. */
+/* What the columns of a step's rows are, if they are not the same in both. */
 static enum column column_of(enum rt_sql_step_kind kind, size_t i)
 {
     static const struct {
@@ -135,7 +135,8 @@ static void hear(struct heard *h, const struct rt_sql_step *steps, size_t step, 
         put(out + used, ROW_TEXT - used, column_of(steps[step].kind, i), cell, &name, of_model);
         used += strlen(out + used);
         row = bar != NULL ? bar + 1 : NULL;
-        /* What a ticket waits for says nothing of one that holds, and what is wanted nothing of one that is not there. */
+        /* What a ticket waits for means nothing for one that holds, and `wanted` means nothing for one that
+         * is not there. */
         if (steps[step].kind == RT_SQL_ANSWER && i == 1 && strcmp(cell, "-") == 0)
             break;
         if (steps[step].kind == RT_SQL_ANSWER && i == 6 && holds)
@@ -197,7 +198,7 @@ static void model_notify(struct ss_flight *f, const char *channel, const char *t
     (void)f, (void)channel, (void)text;
 }
 
-/* Which counts the contract speaks of. */
+/* Which counts the contract defines. */
 static bool counts(enum rt_sql_step_kind kind)
 {
     return kind == RT_SQL_GIVE || kind == RT_SQL_BREAK || kind == RT_SQL_PASS;
@@ -426,7 +427,7 @@ static void draw_leave(size_t name)
     say_settle(name);
 }
 
-/* By itself: others would be refused with it. */
+/* Drawn by itself: others would be refused with it. */
 static void draw_pass(void)
 {
     size_t name = below(NAMES), index = some_number(name);
@@ -474,7 +475,7 @@ static void draw_short(size_t name)
     own_number(2, index);
 }
 
-/* One's own ticket that has ended: the two may say different things of it. */
+/* One's own ticket that has ended: the two may say different things about it. */
 static bool is_over(size_t name, size_t index)
 {
     const struct ss_line *l = ss_line(&model, names[name], 1);
@@ -587,7 +588,7 @@ static void draw_session(void)
     }
 }
 
-/* What lasts until a time has lasted so long. */
+/* Ends what lasts until some time. */
 static void end_durables(void)
 {
     server->run("update rota_ticket set until = 1 where until > 0");

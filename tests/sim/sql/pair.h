@@ -8,10 +8,10 @@
 struct pair_real {
     const struct rt_sql_driver *driver;
     const char *url;
-    void (*run)(const char *sql); /* as somebody who may do everything */
+    void (*run)(const char *sql); /* as a user who may do everything */
 };
 
-/* The whole test: flights of one seed, and of one drawn anew. 0: the two never differed. */
+/* The whole test: flights from one fixed seed, and from a freshly drawn one. 0: the two never differed. */
 int pair_run(const struct pair_real *with);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define CLOCK_BEGIN_US INT64_C(1700000000000000)
 #define THINK_US 20
-#define PAUSE_US 2000 /* mean, between two statements of a flight that others come between */
+#define PAUSE_US 2000 /* mean, between two statements of a flight that others interleave */
 #define STEPS_MAX 4096
 #define SS_BELLS_MAX 300
 
@@ -27,15 +27,15 @@ struct ss_conn {
 
 struct ss_task { /* a flight that has come */
     struct ss_task *next;
-    int64_t came, at;     /* at: it is done */
+    int64_t came, at;     /* at: when it is done */
     struct ss_conn *conn; /* NULL: gone */
     uint32_t node;
     int64_t backend;
-    int64_t bell;  /* it waits for that until then; 0: for none */
-    int64_t ahead; /* behind that ticket, when it began to, of ... */
+    int64_t bell;  /* it waits for that bell until `at`; 0: for none */
+    int64_t ahead; /* it stood behind that ticket when it began to, in ... */
     char name[16];
     bool waited;
-    size_t done;         /* so many of its steps were */
+    size_t done;         /* how many of its steps were */
     struct ss_bytes out; /* and said this */
     size_t n;
     char bytes[];
@@ -82,7 +82,7 @@ struct run {
     struct ss_flight f; /* first */
     struct ss_server *server;
     struct ss_conn *conn; /* NULL: nobody waits for it */
-    int64_t clock, until; /* ns: its next statement begins then; it is done */
+    int64_t clock, until; /* ns: when its next statement begins; when it is done */
     struct ss_bytes out;
     struct notice *notices, **last; /* told when it is committed */
 };
@@ -182,7 +182,7 @@ static int64_t think(struct ss_server *s)
 static size_t read_flight(const struct ss_task *t, struct rt_sql_step *steps,
                           struct rt_sql_cell *cells);
 
-/* The ticket that T, which waits for a bell, then looks for; NULL: it is gone. */
+/* The ticket that T, which waits for a bell, will then look for; NULL: it is gone. */
 static const struct ss_ticket *ticket_of(const struct ss_server *s, const struct ss_task *t,
                                          const struct ss_line **line)
 {
@@ -200,7 +200,7 @@ static const struct ss_ticket *ticket_of(const struct ss_server *s, const struct
     return NULL;
 }
 
-/* Whom it waits behind. */
+/* Notes whom it waits behind. */
 static void note_ahead(const struct ss_server *s, struct ss_task *t)
 {
     const struct ss_line *line = NULL;
@@ -212,7 +212,8 @@ static void note_ahead(const struct ss_server *s, struct ss_task *t)
     memcpy(t->name, line->name, strlen(line->name) + 1);
 }
 
-/* Whoever has left cannot be called back, nor who waits for one that went long ago, or on a connection that was given up. */
+/* A client that has left cannot be called back, nor one that waits for a ticket that went long ago, or on a
+ * connection that was given up. */
 static bool is_woken(struct ss_server *s, const struct ss_task *t)
 {
     const struct ss_line *line = NULL;
@@ -306,7 +307,7 @@ static void put_notice(struct ss_bytes *out, const struct notice *n)
     ss_put_text(out, n->text, strlen(n->text));
 }
 
-/* Whoever listens at this moment, but OWN, which hears it with its answer. */
+/* Tells all that listen at this moment except OWN, which hears it with its answer. */
 static void publish(struct ss_server *s, const struct notice *n, const struct ss_conn *own)
 {
     for (struct sim_conn *base = s->net.conns; base != NULL; base = base->next) {
@@ -392,7 +393,7 @@ static bool may_be_done(const struct ss_server *s, const struct rt_sql_step *ste
                                        : true;
 }
 
-/* A PASS that is not so, and a TAKE of a session that is over, may say so by refusing the flight. */
+/* A PASS that does not apply, and a TAKE of a session that is over, may say so by refusing the flight. */
 static bool is_refused(struct ss_server *s, const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -433,7 +434,7 @@ static void answer(struct ss_server *s, struct ss_conn *c, const struct ss_bytes
         sim_conn_send(&c->base, out->at, out->n);
 }
 
-/* Bells are no part of the transaction: what was done before it failed stays. */
+/* Bells are not part of the transaction: what was done before it failed stays. */
 static void take_bells(struct run *r, const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -441,7 +442,7 @@ static void take_bells(struct run *r, const struct rt_sql_step *steps, size_t co
             run_bell(&r->f, steps[i].args[0].number, true);
 }
 
-/* Whether what STEPS change may as well be done twice: then some of it may be done although they fail. */
+/* Whether what STEPS change can safely be done twice: then some of it may be done although they fail. */
 static bool are_loose(const struct rt_sql_step *steps, size_t count)
 {
     static const bool loose[RT_SQL_STEPS] = {
@@ -454,7 +455,7 @@ static bool are_loose(const struct rt_sql_step *steps, size_t count)
     return true;
 }
 
-/* STEPS fail at the one that this returns; what was done before it stays. */
+/* STEPS fail at the step that this returns; what was done before it stays. */
 static size_t fail_some(struct run *r, const struct rt_sql_step *steps, size_t count,
                         enum rt_sql_end end)
 {
@@ -478,7 +479,7 @@ static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sq
     return true;
 }
 
-/* Each statement sees what was committed when it began. Where a flight locks no line, others come between. */
+/* Each statement sees what was committed when it began. If a flight locks no line, others may come in between. */
 static bool may_split(const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -674,7 +675,7 @@ void ss_server_promote(struct ss_server *s, bool cut, int64_t until)
     s->primary = (s->primary + 1) % SS_NODES;
     break_all(
         s,
-        s->primary); /* a server that follows another was started for that: nobody is there from before */
+        s->primary); /* a server that follows another was started as such: nobody is there from before */
     s->timeline++;
     if (s->has_earlier) {
         ss_store_clear(&s->store);

@@ -16,7 +16,7 @@ void ss_channel_of_bell(char out[SS_CHANNEL], int64_t bell)
     snprintf(out, SS_CHANNEL, "rota_%016llx", (unsigned long long)bell);
 }
 
-/* Any hash does: nobody outside reads it. */
+/* Any hash will do: nobody outside reads it. */
 void ss_channel_of_line(char out[SS_CHANNEL], const char *name, size_t size)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -511,7 +511,7 @@ static void do_listen(struct ss_at *a)
     a->f->listen(a->f, channel, kind == RT_SQL_LISTEN || kind == RT_SQL_LISTEN_LINE);
 }
 
-/* Who waits for one has waited before (server.c). */
+/* Whoever waits for one has already waited (server.c). */
 static void do_bell(struct ss_at *a)
 {
     if (a->step->kind != RT_SQL_BELL_WAIT)
@@ -596,7 +596,7 @@ static bool is_locked(const struct rt_sql_step *steps, size_t before,
     return false;
 }
 
-/* What the engine owes the server: arguments, locks first, and those in their order. */
+/* What the engine owes the server: arguments; locks first, and in order. */
 static void check(const struct rt_sql_step *steps, size_t at)
 {
     const struct rt_sql_step *step = &steps[at];

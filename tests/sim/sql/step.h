@@ -67,13 +67,13 @@ struct ss_ticket *ss_by_number(struct ss_line *l, int64_t session, int64_t numbe
 struct ss_ticket *ss_by_nonce(struct ss_line *l, int64_t session, int64_t nonce);
 const char *ss_label_of(const struct ss_at *a, const struct ss_ticket *t);
 bool ss_is_wanted(const struct ss_line *l, const struct ss_ticket *t);
-/* When T may end by time, from now on; INT64_MAX: never. */
+/* When T may end by time, counted from now; INT64_MAX: never. */
 int64_t ss_end_of(const struct ss_at *a, const struct ss_ticket *t);
-/* What T waits for: of all granted ones if nobody waits ahead of it, else of the one ahead. */
+/* When what T waits for may end: all granted ones if nobody waits ahead of it, else the one ahead. */
 int64_t ss_left_of(const struct ss_at *a, const struct ss_line *l, const struct ss_ticket *t);
 /* Any of several that hold permits may let T in: there is no one bell for that. */
 struct rt_sql_cell ss_bell_ahead(const struct ss_line *l, const struct ss_ticket *t);
-/* T keeps its line taken, as nobody's: it is changed so. False: it owes nothing. */
+/* Changes T so that it keeps its line taken, as nobody's. False: it owes nothing. */
 bool ss_keeps(const struct ss_at *a, struct ss_ticket *t);
 
 void ss_do_look(struct ss_at *a);

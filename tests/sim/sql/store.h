@@ -31,7 +31,7 @@ struct ss_line {
 
 struct ss_store { /* all zero: no tables */
     bool made;
-    char server[SS_TEXT_MAX]; /* where it was used last */
+    char server[SS_TEXT_MAX]; /* where it was last used */
     struct ss_session *sessions;
     struct ss_line *lines; /* by name */
     size_t session_count, session_room, line_count, line_room;
@@ -61,10 +61,10 @@ struct ss_flight { /* one transaction that runs */
     bool writable;
     int64_t backend; /* the server's end of the connection */
     const char *who; /* which server */
-    int64_t most;    /* the latest that any clock has said: that of whoever asks */
-    /* TAKE and GIVE may fail by themselves, and are told as not so. May be NULL: they do not. */
+    int64_t most;    /* the latest any clock has said: that of the asking client */
+    /* TAKE and GIVE may fail by themselves, and are answered with "no". May be NULL: they do not. */
     bool (*fails)(struct ss_flight *f);
-    size_t first; /* the step that is run first: rows are told with its number */
+    size_t first; /* the first step that is run: rows are told with its number */
     int64_t gate; /* GATE has counted so many */
     void *arg;
     int64_t (*now)(struct ss_flight *f); /* us since 1970, at the beginning of the next statement */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flights and their answers as bytes, between the model's driver and its server. What is sent at once arrives at once (net.h), so
- * nothing has to be put together.
+/* Flights and their answers as bytes, between the model's driver and its server. What is sent together arrives together
+ * (net.h), so nothing has to be reassembled.
  *
  *   up      a flight: its steps
  *   down    rows, counts and the end of a flight; notices */
@@ -29,9 +29,9 @@ struct ss_reader {
 };
 
 int64_t ss_get_number(struct ss_reader *r);
-/* Valid as long as the bytes; not ended. */
+/* Valid as long as the bytes; not NUL-terminated. */
 const char *ss_get_text(struct ss_reader *r, size_t *n);
-/* Reads at most MOST cells; how many there were. */
+/* Reads at most MOST cells; returns how many there were. */
 size_t ss_get_cells(struct ss_reader *r, struct rt_sql_cell *cells, size_t most);
 
 #endif

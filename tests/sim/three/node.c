@@ -205,7 +205,7 @@ static void wait_for_quiet(struct th_world *w, const struct th_event *e, bool pe
     }
 }
 
-/* A coordinator that knows nothing of it finds out: it died over it. */
+/* A coordinator that knows nothing of the transaction finds out: it died over it. */
 static void asked_coordinator(struct th_world *w, const struct th_event *e)
 {
     struct th_node *n = &w->nodes[0];
@@ -230,7 +230,7 @@ void th_node_get(struct th_world *w, const struct th_event *e)
 {
     struct th_node *n = &w->nodes[e->to];
     struct rt_participant *p = &n->takes[e->fact].p;
-    bool ours = e->gen == n->gen; /* answers are to who asked */
+    bool ours = e->gen == n->gen; /* answers go to whoever asked */
     switch ((enum th_event_kind)e->kind) {
     case TH_EV_REQUEST:
         rt_participant_asked(taken(w, e->to, e->fact), (enum rt_three_ask)e->ask, w->now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three-phase commit in the simulator: a coordinator and up to three participants that run src/txn/three, each
- * participant with a database of its own, a journal, and somebody who recovers; in virtual time, over a network that
- * loses, delays, doubles and reorders, and that falls apart; everything is decided by one seed.
+ * participant with a database of its own, a journal, and recovery; in virtual time, over a network that loses, delays,
+ * doubles and reorders, and that falls apart; everything is decided by one seed.
  *
  *   node 0: coordinator ── CAN, PRE, DO, NO ──▶ nodes 1 to 3: participants ── rows, branches ──▶ their databases
  *      └─ DECIDE, DONE ──▶ journal                 └─ ASK ──▶ the coordinator, and each other
@@ -52,9 +52,9 @@ struct th_fact {
 };
 
 enum th_event_kind {
-    TH_EV_REQUEST, /* of the coordinator, at a participant */
+    TH_EV_REQUEST, /* from the coordinator, at a participant */
     TH_EV_REPLY,   /* to that */
-    TH_EV_ASK,     /* of a participant, at the coordinator or a peer */
+    TH_EV_ASK,     /* from a participant, at the coordinator or a peer */
     TH_EV_HEARD,   /* the answer */
     TH_EV_EFFECT,  /* something happens at a database */
     TH_EV_DID,     /* and is known */
@@ -76,7 +76,7 @@ struct th_event {
     uint8_t ask, op, reply, decision;
     uint8_t stance; /* ASK: the asker's; HEARD: the answer */
     bool lost;
-    uint32_t seq, gen; /* gen: of the node that gets it, or that it is of */
+    uint32_t seq, gen; /* gen: of the node that gets it, or that it belongs to */
     struct rt_stand stand;
     struct rt_promise row;
 };

@@ -39,7 +39,7 @@ static enum rt_reply order(struct th_world *w, uint32_t fact, uint32_t part, boo
         return RT_REPLY_COMMITTED;
     if (p->db == TH_ROLLED || (p->db == TH_NOTHING && commit))
         return RT_REPLY_ABSENT;
-    end_branch(w, fact, part, commit ? TH_COMMITTED : TH_ROLLED); /* a fence, if nothing is there */
+    end_branch(w, fact, part, commit ? TH_COMMITTED : TH_ROLLED); /* a fence if nothing is there */
     return RT_REPLY_DONE;
 }
 
@@ -146,14 +146,14 @@ void th_journal(struct th_world *w, const struct th_event *e)
 /* ---- Recovery: it lists what is prepared and reads what is registered, decides ABORT where nothing stands, ends it as
  * decided, and closes it, or calls a person ---------------------------------------------------------------------- */
 
-/* It has to do with this branch: it is prepared, or the journal lists it. */
+/* Recovery has to deal with this branch: it is prepared, or the journal lists it. */
 static bool is_known(const struct th_fact *f, uint32_t part)
 {
     bool reads = f->registered && !RT_BUG(RT_BUG_THREE_ABORT_NOT_READ);
     return f->parts[part].db == TH_PREPARED || f->stands == RT_DECISION_COMMIT || reads;
 }
 
-/* As MariaDB: whoever prepared it has it, until it dies or lets go. */
+/* As in MariaDB: whoever prepared it has it, until it dies or lets go. */
 static bool is_held(const struct th_world *w, uint32_t fact, uint32_t part)
 {
     const struct th_node *n = &w->nodes[part + 1];
@@ -183,7 +183,8 @@ void th_recover(struct th_world *w)
             recover_one(w, i);
 }
 
-/* How it ended there; HELD: it is asked in another pass. Whoever has not prepared yet never will: a fence. */
+/* How it ended there; HELD: another pass will ask again. A participant that has not prepared yet never
+ * will: a fence. */
 static enum rt_reply settle_part(struct th_world *w, uint32_t fact, uint32_t part)
 {
     const struct th_fact *f = &w->facts[fact];
@@ -198,7 +199,7 @@ static enum rt_reply settle_part(struct th_world *w, uint32_t fact, uint32_t par
     return order(w, fact, part, commit);
 }
 
-/* One pass of what it adopted, at all that it knows of. */
+/* One pass over a transaction that recovery adopted, at all participants it knows of. */
 void th_settle(struct th_world *w, const struct th_event *e)
 {
     struct th_fact *f = &w->facts[e->fact];
@@ -227,7 +228,7 @@ void th_answers(struct th_world *w, uint32_t fact, uint32_t part, const struct r
                 bool peer)
 {
     struct th_part *p = &w->facts[fact].parts[part];
-    /* It may not know yet that the next was written. */
+    /* It may not know yet that the next stance was written. */
     if (stand->stance != RT_STANCE_NONE && (p->been >> stand->stance & 1) == 0)
         th_violated("H4", "p%u answers %u for t%u, and its row says %u", part + 1, stand->stance,
                     fact, p->row.stand.stance);
@@ -257,7 +258,7 @@ void th_told(struct th_world *w, uint32_t fact, enum rt_stance told)
     th_counts.aborted += told == RT_STANCE_ABORTED;
 }
 
-/* Of a mix: who ended against the decision has told so, durably (H5). */
+/* Whether the outcome is mixed: a participant that ended against the decision has told so, durably (H5). */
 static bool is_mixed(const struct th_world *w, uint32_t fact)
 {
     const struct th_fact *f = &w->facts[fact];

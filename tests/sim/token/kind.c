@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over a dialect of Redis, token, and one model server: who waits asks again, and the server knows only keys. */
+/* Worlds over a dialect of Redis, token, and one model server: whoever waits asks again, and the server
+ * knows only keys. */
 #include "engine/redis/dialect/dialect.h"
 #include "sim/calm.h"
 #include "sim/excuse.h"
@@ -113,8 +114,8 @@ static void trace(const struct sim *sim, size_t argc, const struct rs_text *argv
     sim_trace(sim, NULL, "  redis: %s%s -> %s", name, text, answer);
 }
 
-/* Fences grow on, unless both the counter and the clock are behind what was numbered; also if that is passed on in a process
- * that has not heard yet. */
+/* Fences keep growing, unless both the counter and the clock are behind what was numbered; even if that is passed on in
+ * a process that has not heard yet. */
 static void look_at_fences(struct sim *sim)
 {
     const struct rs_key *key = rs_store_find(&server.machine.store, COUNTER);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that join: a thread adds branches to another's transaction, votes, and waits for the decision; what it is
- * told is checked (X2, X5). It comes when it comes: long before who began it commits, or after. */
+ * told is checked (X2, X5). It comes when it comes: long before the beginner commits, or after. */
 #include "sim/txn/txn.h"
 
 #include <assert.h>
@@ -113,7 +113,7 @@ void ts_join_work(struct ts_world *w, struct ts_slot *s)
     }
 }
 
-/* Its thread waits for a branch that is not registered yet; or no longer. */
+/* Whether its thread still waits for a branch that is not registered yet; it may give up. */
 static bool is_patient(struct ts_world *w, struct ts_slot *s)
 {
     bool patient = false;
@@ -157,7 +157,7 @@ void ts_join_ask(struct ts_world *w, struct ts_proc *p, struct ts_event *e)
 
 /* ---- What it is told ---------------------------------------------------- */
 
-/* It has promised, and is told so: each branch is there, and will be as is decided. */
+/* It has promised, and is told so: each branch is there, and will end as decided. */
 static void check_prepared(const struct ts_world *w, uint32_t fact, const struct ts_join *j)
 {
     const struct ts_fact *f = &w->facts[fact];
@@ -176,7 +176,7 @@ static void check_prepared(const struct ts_world *w, uint32_t fact, const struct
     }
 }
 
-/* How it went for who joined: told, or known to it when it ends. */
+/* How it went for the joiner: as told, or as known to it when it ends. */
 static void check_outcome(const struct ts_world *w, uint32_t fact, const struct ts_join *j,
                           enum rt_outcome outcome)
 {

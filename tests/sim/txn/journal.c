@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal that is played: a row per id, and a floor. What it does has happened when it answers, and before. */
+/* The simulated journal: a row per id, and a floor. What it does has happened by the time it answers, or earlier. */
 #include "base/bug.h"
 #include "sim/txn/txn.h"
 
@@ -83,7 +83,7 @@ static uint32_t registered_count(const struct ts_fact *f)
            (uint32_t)__builtin_popcount(f->vouchers);
 }
 
-/* Who joined says that its services said yes. */
+/* A joiner says that its services said yes. */
 static void vouch(struct ts_world *w, const struct ts_event *r)
 {
     struct ts_fact *f = &w->facts[r->fact];
@@ -133,8 +133,20 @@ static void done(struct ts_world *w, struct ts_event *r)
     f->done = true;
 }
 
+/* No higher than the newest it has, as a journal does that has no clock. */
+static int64_t newest(const struct ts_world *w)
+{
+    int64_t ms = 0;
+    for (uint32_t i = 0; i < w->begun; i++)
+        if (w->facts[i].row && rt_txn_id_birth(&w->facts[i].id) > ms)
+            ms = rt_txn_id_birth(&w->facts[i].id);
+    return ms;
+}
+
 static void forget(struct ts_world *w, struct ts_event *r)
 {
+    if (r->floor_ms > newest(w))
+        r->floor_ms = newest(w);
     for (uint32_t i = 0; i < w->begun; i++) {
         struct ts_fact *f = &w->facts[i];
         if (!f->row || !f->done || rt_txn_id_birth(&f->id) >= r->floor_ms)

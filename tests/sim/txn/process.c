@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process: threads that begin transactions, a keeper that finishes them, recovery that finishes others', gc. All
- * that is decided here is decided by src/txn/core; this sends what it asks for, and checks what it tells (X5, X6). */
+/* A process: threads that begin transactions, a keeper that finishes them, recovery that finishes others',
+ * gc. Everything decided here is decided by src/txn/core; this sends what it asks for, and checks what it
+ * tells (X5, X6). */
 #include "sim/txn/txn.h"
 
 #include <assert.h>
@@ -166,7 +167,7 @@ static bool is_committed(const struct ts_fact *f)
     return f->ever == RT_DECISION_COMMIT || f->branches[0].one_phase;
 }
 
-/* How it ended, as whoever finished it takes it; its caller may have been told UNKNOWN before. */
+/* How it ended, as whoever finished it sees it; its caller may have been told UNKNOWN before. */
 static void check_ended(const struct ts_world *w, uint32_t fact, const struct rt_txn *t)
 {
     const struct ts_fact *f = &w->facts[fact];
@@ -351,7 +352,7 @@ static void settle(struct ts_world *w, struct ts_proc *p, uint32_t fact, enum rt
     ts_counts.adopted++;
     rt_txn_adopt(&s->t, &w->facts[fact].id, w->facts[fact].deadline_ms, s->b, TS_BRANCHES);
     uint32_t n = parts_of(w, fact, bits, 0, parts);
-    if (decision == RT_DECISION_ABORT) /* whom to cancel, only the journal knows */
+    if (decision == RT_DECISION_ABORT) /* only the journal knows whom to cancel */
         decision = RT_DECISION_NONE;
     for (uint32_t i = 0; decision == RT_DECISION_NONE && i < n; i++)
         rt_txn_found(&s->t, &parts[i]);
@@ -407,6 +408,8 @@ static void gc_answered(struct ts_world *w, struct ts_proc *p, const struct ts_e
 {
     if (e->gc_op == RT_GC_SCAN && !e->give_up && e->seq == p->gc.retry.seq)
         p->undone = e->marks;
+    if (e->gc_op == RT_GC_FORGET && !e->give_up && e->seq == p->gc.retry.seq)
+        rt_gc_raised(&p->gc, e->floor_ms);
     rt_gc_answered(&p->gc, e->seq, e->give_up ? RT_GC_LOST : RT_GC_OK, w->now);
     if (p->gc.step == RT_GC_REST)
         p->undone = 0;
@@ -431,7 +434,7 @@ static void txn_answered(struct ts_world *w, struct ts_proc *p, const struct ts_
     a.part_count = e->has_parts ? parts_of(w, e->fact, e->parts, e->vouched, parts) : 0;
     a.registered = e->registered;
     if (e->give_up && e->own && b != NULL && b->retry.seq == e->seq)
-        ts_close_connection(w, e->fact, e->branch); /* it is of no use any more */
+        ts_close_connection(w, e->fact, e->branch); /* it is no longer of use */
     rt_txn_answered(&s->t, b, &a, w->now);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources that are played: branches, the connections that work on them, markers. A gated one is as MariaDB (T0.1,
- * T0.2, T2.5), with what it loses; the others are as PostgreSQL. */
+/* Simulated resources: branches, the connections that work on them, markers. A gated one is like MariaDB (T0.1,
+ * T0.2, T2.5), with what it loses; the others are like PostgreSQL. */
 #include "sim/txn/txn.h"
 
 static bool attached(const struct ts_world *w, const struct ts_branch *b)
@@ -67,7 +67,7 @@ static uint8_t one_phase(struct ts_world *w, uint32_t fact, struct ts_branch *b)
     return RT_REPLY_DONE;
 }
 
-/* By another connection than the one that prepared. */
+/* By a connection other than the one that prepared. */
 static uint8_t take_over(struct ts_world *w, const struct ts_event *r, struct ts_branch *b)
 {
     bool gated = w->resources[b->resource].gated;
@@ -121,7 +121,7 @@ static uint8_t ask(struct ts_branch *b, bool fence)
     return RT_REPLY_ABSENT;
 }
 
-/* Who is connected, as the server tells it: looked up anew if that is 100 ms old. */
+/* Who is connected, as the server tells it: looked up anew if the answer is 100 ms old. */
 static uint8_t gate(struct ts_world *w, const struct ts_event *r, const struct ts_branch *b)
 {
     struct ts_resource *res = &w->resources[b->resource];
@@ -177,7 +177,7 @@ bool ts_resource_serve(struct ts_world *w, struct ts_event *r)
     }
     struct ts_branch *b = &w->facts[r->fact].branches[r->branch];
     if (r->own && (b->closed || b->was_reset))
-        return false; /* there is nobody to be answered */
+        return false; /* there is nobody to answer */
     if (b->service) {
         r->reply = ts_service_call(w, r, b);
         TS_TRACE(w, "service %u: t%u.%u op %u: %u", r->resource, r->fact, r->branch, r->bop,

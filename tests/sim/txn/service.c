@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services that are played: each has a fence (T3.5), so that a try that comes late, a call that comes twice and a cancel
- * that comes alone do no harm. And the threads that try them (X11). */
+/* Simulated services: each has a fence (T3.5), so that a try that comes late, a call that comes twice and a cancel that
+ * comes alone do no harm. And the threads that try them (X11). */
 #include "sim/txn/txn.h"
 #include "txn/core/reserve.h"
 

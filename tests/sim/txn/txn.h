@@ -20,7 +20,7 @@
 #define TS_PROCS 4
 #define TS_RESOURCES 3
 #define TS_FACTS 14
-#define TS_BRANCHES 8 /* of one transaction: up to 3 of who began it, up to 2 of each who joins */
+#define TS_BRANCHES 8 /* of one transaction: up to 3 by its beginner, up to 2 by each joiner */
 #define TS_JOINS 2    /* processes that join one transaction */
 #define TS_SLOTS 16   /* transactions that a process works on */
 #define TS_EVENTS 2048
@@ -36,7 +36,7 @@ enum ts_branch_state {
     TS_NONE,
     TS_ACTIVE,
     TS_PREPARED,
-    TS_GHOST, /* MariaDB said that it was finished; it is not, and comes back with the next restart (T0.1) */
+    TS_GHOST, /* MariaDB said it was finished; it is not, and comes back with the next restart (T0.1) */
     TS_COMMITTED,
     TS_ROLLED,
     TS_READ,     /* ended without changes */
@@ -51,7 +51,7 @@ struct ts_branch { /* as it is at its resource */
     bool was_reset; /* ... was given back to a pool: a takeover is lost, always */
     bool marker;    /* it committed, and that can be seen */
     bool lost_once; /* it was a ghost */
-    bool fenced;    /* cannot commit in one phase any more */
+    bool fenced;    /* can no longer commit in one phase */
     bool failed;    /* a statement of it did */
     bool reads, says_no;
     bool listed; /* in the COMMIT that was written */
@@ -62,7 +62,7 @@ struct ts_branch { /* as it is at its resource */
     bool left; /* ... its try */
     bool cancelled;
     uint8_t fence;       /* enum ts_fence */
-    int64_t detached_at; /* closed: when the server is through with it */
+    int64_t detached_at; /* closed: when the server is done with it */
 };
 
 enum ts_way { /* what a thread that joined asks for */
@@ -74,8 +74,8 @@ enum ts_way { /* what a thread that joined asks for */
 };
 
 struct ts_join {       /* a process's part in another's transaction */
-    bool asked;        /* all that it was to ask for */
-    bool ready;        /* its work is done, one way or the other: who called it may go on */
+    bool asked;        /* everything that it was to ask for */
+    bool ready;        /* its work is done, one way or the other: its caller may go on */
     uint8_t way;       /* enum ts_way */
     uint8_t vote, end; /* enum rt_outcome: what it was told */
     uint32_t mine;     /* bits: its branches */
@@ -89,7 +89,7 @@ struct ts_fact { /* an id, as it really is */
     /* In the journal. */
     bool row, done;
     uint8_t stands;             /* enum rt_decision */
-    uint32_t vouched, vouchers; /* bits: services; who joined and vouched for them */
+    uint32_t vouched, vouchers; /* bits: services; joiners that vouched for them */
     /* Since the beginning of the world. */
     uint8_t ever;    /* what stood first */
     bool owner_gone; /* whoever began it has crashed */
@@ -97,8 +97,8 @@ struct ts_fact { /* an id, as it really is */
     uint8_t told;    /* enum rt_outcome */
     uint32_t count;
     struct ts_branch branches[TS_BRANCHES];
-    uint32_t join_count, calls; /* who joined; who is to */
-    uint32_t patience;          /* looks, whether they are ready, that who began it has left */
+    uint32_t join_count, calls; /* those that joined; those that are to */
+    uint32_t patience;          /* how many more times the beginner looks whether they are ready */
     struct ts_join joins[TS_JOINS];
 };
 
@@ -116,7 +116,7 @@ enum ts_event_kind {
     TS_EV_TROUBLE,
 };
 
-enum ts_op { /* beside those of the core */
+enum ts_op { /* besides those of the core */
              TS_OP_TXN,
              TS_OP_SCAN,
              TS_OP_LIST,
@@ -125,7 +125,7 @@ enum ts_op { /* beside those of the core */
 
 struct ts_event {
     int64_t at;
-    uint64_t order; /* of equals the first */
+    uint64_t order; /* among equals, the first */
     uint8_t kind, op;
     uint8_t proc, slot, fact, branch, resource;
     uint8_t to, bop, decision, reply; /* enums of the core */
@@ -151,7 +151,7 @@ struct ts_slot {
 
 struct ts_proc {
     bool alive, recovers;
-    /* stopped for so long that its connections have died: nothing that was said to it arrives */
+    /* stopped for so long that its connections have died: nothing sent to it arrives */
     bool deaf;
     uint32_t gen;
     int64_t paused_until, wake_at, pass_at, gc_at, skew_ms;
@@ -168,14 +168,14 @@ struct ts_proc {
 struct ts_resource {
     bool gated; /* as MariaDB; else as PostgreSQL */
     int64_t down_until;
-    int64_t view_at; /* who is connected, as it is told; up to 100 ms old */
+    int64_t view_at; /* who is connected, as told; up to 100 ms old */
     uint32_t view[TS_FACTS];
 };
 
 enum ts_trouble {
     TS_CRASH,
     TS_PAUSE,
-    TS_HOUR, /* a pause, and what it meets when it goes on: decided, finished, forgotten */
+    TS_HOUR, /* a pause, and what is met after it: decided, finished, forgotten */
     TS_DOWN, /* a resource; it restarts */
     TS_JOURNAL_DOWN,
     TS_CUT,   /* a connection */
@@ -208,7 +208,7 @@ extern struct ts_counts ts_counts;
 struct ts_world {
     uint64_t seed;
     struct sim_random random;
-    struct sim_random aside; /* for who joins: worlds without them are as they were before */
+    struct sim_random aside; /* for joiners: worlds without them are as they were before */
     struct sim_random third; /* the same for services */
     struct ts_plan plan;
     int64_t now;
@@ -256,7 +256,7 @@ void ts_service_add(struct ts_world *w, struct ts_slot *s, struct ts_fact *f);
 void ts_service_plan(struct ts_world *w, struct ts_slot *s, struct ts_fact *f);
 /* Its thread waits for tries, and is patient. */
 bool ts_service_waits(struct ts_world *w, const struct ts_slot *s);
-/* All tries that may leave do; false: it died of it. */
+/* Sends all tries that may leave; false: the process died of it. */
 bool ts_service_try(struct ts_world *w, struct ts_proc *p, struct ts_slot *s);
 
 /* ---- process.c */
@@ -271,15 +271,15 @@ bool ts_proc_idle(const struct ts_proc *p);                     /* works on noth
 struct ts_slot *ts_proc_slot(struct ts_proc *p, uint32_t fact); /* NULL: all are taken */
 
 /* ---- joiner.c */
-/* Others will join the transaction of S, perhaps. */
+/* Others may join the transaction of S. */
 void ts_join_plan(struct ts_world *w, struct ts_slot *s);
-/* Who began it waits for them, and looks again when E says. */
+/* Its beginner waits for them, and looks again when E says. */
 bool ts_join_is_called(struct ts_world *w, uint32_t fact, struct ts_event *e);
 void ts_join_begin(struct ts_world *w, struct ts_proc *p, const struct ts_event *e);
 void ts_join_ask(struct ts_world *w, struct ts_proc *p, struct ts_event *e);
 /* Branches that are registered begin at their resources. */
 void ts_join_work(struct ts_world *w, struct ts_slot *s);
-/* What it is told, and how it ended, are so (X2, X5). */
+/* What it is told, and how it ended, are true (X2, X5). */
 void ts_join_told(struct ts_world *w, struct ts_proc *p, struct ts_slot *s);
 void ts_join_ended(const struct ts_world *w, const struct ts_slot *s);
 /* All that its thread will ask for was answered. */

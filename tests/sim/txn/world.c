@@ -140,8 +140,8 @@ static void carry(struct ts_world *w, const struct ts_event *e)
     ts_post(w, &copy);
 }
 
-/* Over one connection nothing comes twice; what is asked over any may be asked again by whoever carries it. Answers
- * may always. */
+/* Over one given connection nothing comes twice; what may go over any connection may be asked again by whoever
+ * carries it. Answers may always come twice. */
 static void carry_perhaps_twice(struct ts_world *w, const struct ts_event *e)
 {
     carry(w, e);
@@ -189,7 +189,7 @@ static struct ts_proc *some_proc(struct ts_world *w)
     return &w->procs[sim_below(&w->random, w->plan.procs)];
 }
 
-/* One whose decision is under way, or waited for, if there is one: that is when it matters. */
+/* One whose decision is under way, or awaited, if there is one: that is when it matters. */
 static struct ts_proc *some_decider(struct ts_world *w)
 {
     for (uint32_t i = 0; i < w->plan.procs; i++)
@@ -499,7 +499,7 @@ static bool settled(const struct ts_world *w)
     return true;
 }
 
-/* All is over: what was told is so, and of each id one thing happened. */
+/* All is over: what was told is true, and for each id one thing happened. */
 static void check_end(const struct ts_world *w)
 {
     for (uint32_t i = 0; i < w->begun; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over the engine zookeeper and a model ensemble (server.h): what befalls it, and what is looked at. */
+/* Worlds over the engine zookeeper and a model ensemble (server.h): what befalls it, and what is checked. */
 #include "sim/calm.h"
 #include "sim/invariants.h"
 #include "sim/sim.h"
@@ -25,7 +25,7 @@ static struct {
     } ring[GONE_MAX];
 } gone;
 
-/* Of what was deleted; 0: that was no ticket. */
+/* The number of what was deleted; 0: that was no ticket. */
 static uint64_t number_of(const struct zs_change *change)
 {
     char name[64];
@@ -46,7 +46,7 @@ static void note_gone(const struct zs_server *s, const struct zs_change *change)
     gone.ring[gone.count++ % GONE_MAX].at = s->net.now;
 }
 
-/* Only where it is known how old an answer can be. */
+/* Only if it is known how old an answer can be. */
 static bool gone_long(const struct sim_client *c, uint64_t number)
 {
     const struct sim_plan *plan = &c->sim->plan;
@@ -59,7 +59,7 @@ static bool gone_long(const struct sim_client *c, uint64_t number)
     return false;
 }
 
-/* An event and a look; at_least_ms takes a node more; each of it to the leader and back. */
+/* An event and a look; at_least_ms takes one more node; each of these goes to the leader and back. */
 static int64_t wakes_within(const struct sim *sim)
 {
     return sim_steps_ns(&sim->plan.wire, 40);
@@ -122,8 +122,8 @@ static void on_herd(struct zs_server *s, const struct zs_step *step, const char 
                  step->told);
 }
 
-/* Whether who listens on C waits in that line; who has left it and is not heard of yet does not count, nor is a watch heard that
- * was set for a ticket of before: of who has several nobody can tell for which. */
+/* Whether the client that listens on C waits in that line. One that has left it and was not heard yet does not count,
+ * nor does a watch set for an earlier ticket: with several tickets nobody can tell for which. */
 static bool on_waits(struct zs_server *s, const struct sim_conn *c, const char *path, int64_t zxid)
 {
     const struct sim *sim = s->user;
@@ -140,7 +140,7 @@ static bool on_waits(struct zs_server *s, const struct sim_conn *c, const char *
     return n == 1 && !only->granted && only->number < (uint64_t)zxid;
 }
 
-/* Who was not told yet that it holds, or just now: then its watch may not be ended. */
+/* How many were not yet told that they hold, or only just now: their watches may not have ended. */
 static uint32_t untold(const struct sim *sim, const struct sim_line *line)
 {
     const struct sim_witness *w = &line->witness;
@@ -157,8 +157,8 @@ static uint32_t untold(const struct sim *sim, const struct sim_line *line)
     return n;
 }
 
-/* I8: a release wakes the tickets it grants and at most one more; who left and waits there again, too, may hear of it. Not
- * where others look on: they are told of everything. */
+/* I8: a release wakes the tickets it grants and at most one more; a client that left and waits there again may hear of
+ * it, too. Not where others look on: they are told of everything. */
 static void judge_release(const struct sim *sim, struct zs_step *step)
 {
     if (sim_observe > 0 || step->count != 1 || step->changes[0].call != RT_ZK_DELETE)
@@ -184,7 +184,8 @@ static void on_after(struct zs_server *s, struct zs_step *step, int32_t by)
     judge_release(sim, step);
 }
 
-/* A ticket of somebody who is gone hands on nothing when its turn comes: who waits behind it finds that with its next beat. */
+/* A ticket whose owner is gone hands on nothing when its turn comes: the waiter behind it finds that out with its
+ * next beat. */
 static int64_t harmed_until(const struct sim *sim)
 {
     const struct zs_server *s = sim->zookeeper;
@@ -292,7 +293,7 @@ static void outage(struct sim *sim)
     }
 }
 
-/* Somebody closes it who has its password. */
+/* Somebody who has its password closes it. */
 static void kill_session(struct sim *sim)
 {
     struct zs_server *s = sim->zookeeper;
@@ -383,7 +384,7 @@ static bool session(const struct sim *sim, uint64_t id, const char *name, int64_
     return zs_truth_session(sim->zookeeper, id, ends);
 }
 
-/* What keeps a line ends without a word: who looks on sees it with the next beat. */
+/* What keeps a line ends without a word: an observer sees it with the next beat. */
 static void note_over(struct sim *sim)
 {
     static int64_t since;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the leader does: sessions made and taken up, steps judged and agreed on. */
+/* What the leader does: sessions made and resumed, steps judged and agreed on. */
 #include "sim/zookeeper/server.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #define MOST_TICKS 20
 #define EXPIRED (-112)
 #define MOVED (-118)
-#define UNDONE (-2) /* of a multi: behind the one that failed */
+#define UNDONE (-2) /* in a multi: after the one that failed */
 #define PARTS_MAX 64
 
 /* ---- Sessions --------------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static int32_t check_session(struct zs_server *s, const struct zs_request *r)
 
 /* ---- Steps ------------------------------------------------------------------------------------ */
 
-/* As it stands in a request, also in a part of a multi. PATH is kept by the caller. */
+/* As it stands in a request, or in a part of a multi. PATH is kept by the caller. */
 static struct zs_ask read_ask(struct rt_jute_in *in, int32_t call, char path[1024])
 {
     struct zs_ask ask = {.call = (enum rt_zk_call)call, .version = -1};
@@ -159,7 +159,7 @@ static void do_multi(struct zs_server *s, struct zs_request *r, struct rt_jute_i
     }
     for (size_t i = 0; i < n && said == 0; i++) {
         put_part(&r->reply, calls[i], false, 0);
-        /* A node that a later part deletes has no stat any more: nobody asks for that. */
+        /* A node that a later part deletes no longer has a stat: nobody asks for that. */
         if (calls[i] == RT_ZK_CREATE)
             rt_jute_text(&r->reply, step->changes[i].path);
         else if (calls[i] == RT_ZK_SET) {

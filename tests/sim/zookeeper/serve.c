@@ -10,7 +10,7 @@
 #define EVENT_XID (-1)
 #define CONNECTED 3
 #define FLOOD 2000            /* more requests than anybody has reason for ... */
-#define FLOOD_NS (10 * RT_MS) /* ... in so long */
+#define FLOOD_NS (10 * RT_MS) /* ... in this time */
 #define PATH_ROOM 1024
 
 struct zs_conn *zs_conn_of(struct sim_conn *c)
@@ -78,7 +78,8 @@ static void say_event(struct zs_conn *c, enum rt_zk_event event, const char *pat
     rt_jute_free(&o);
 }
 
-/* A deletion is told once to who watches the node and its children. 0: nobody does; else when the last of them was set, and 1. */
+/* A deletion is told once to a client that watches both the node and its children. 0: it watches neither; else the
+ * zxid at which the last of them was set, plus 1. */
 static int64_t fire_at(struct zs_conn *c, enum rt_zk_event event, const char *path)
 {
     int64_t any = 0;
@@ -113,7 +114,7 @@ void zs_fire(struct zs_server *s, uint32_t member, struct zs_step *step,
     }
 }
 
-/* What has changed since they were set is told at once, in no order. */
+/* What has changed since they were set is told at once, in no particular order. */
 static void set_watches(struct zs_conn *c, struct rt_jute_in *in)
 {
     const struct zs_tree *t = &member_of(c)->tree;
@@ -325,7 +326,7 @@ static void greet(struct zs_conn *c, const uint8_t *bytes, size_t n)
     zs_forward(s, request_new(c, bytes, n));
 }
 
-/* One that is not answered as its client likes, and is asked again at once. */
+/* Detects a client that does not like an answer and asks again at once. */
 static void count(struct zs_conn *c)
 {
     struct zs_server *s = c->server;

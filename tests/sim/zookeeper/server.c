@@ -16,7 +16,7 @@ struct zs_task { /* a message between a server and the leader */
     bool up;    /* to the leader; else from it */
     bool pings; /* from it: a ping */
     struct zs_request *request;
-    size_t upto; /* from the leader: so many steps are agreed on */
+    size_t upto; /* from the leader: how many steps are agreed on */
     size_t n;
     uint64_t touches[]; /* to the leader, instead of a request */
 };
@@ -39,7 +39,7 @@ static void task_insert(struct zs_server *s, struct zs_task *t)
     *link = t;
 }
 
-/* Behind all that goes the same way; whoever is stopped hears of it later. */
+/* After everything that goes the same way; a stopped server hears of it later. */
 static void task_add(struct zs_server *s, struct zs_task *t)
 {
     struct zs_member *m = &s->members[t->member];
@@ -155,7 +155,7 @@ static void fire(struct zs_server *s, uint32_t member, struct zs_step *step,
         zs_fire(s, member, step, change, RT_ZK_CHILD, parent);
 }
 
-/* The session is over: who has asked for that is still answered. */
+/* The session is over: whoever asked for that is still answered. */
 static void hang_up(struct zs_server *s, uint32_t member, uint64_t session)
 {
     for (struct sim_conn *b = s->net.conns; b != NULL; b = b->next) {
@@ -273,7 +273,8 @@ static void break_member(struct zs_server *s, uint32_t member)
             sim_conn_break(b);
 }
 
-/* What goes between MEMBER and the leader is lost, but for some of the first that it had sent. */
+/* What is on its way between MEMBER and the leader is lost, except for some of the first things that
+ * MEMBER had sent. */
 static void cut_off(struct zs_server *s, uint32_t member)
 {
     struct zs_task *gone = NULL, **last = &gone;
@@ -536,7 +537,7 @@ void zs_server_lose_leader(struct zs_server *s, int64_t until, int64_t frozen_un
         if (i != old || frozen_until == 0)
             break_member(s, i);
     }
-    forget_tasks(s); /* what was agreed on last is heard of when there is another */
+    forget_tasks(s); /* what was last agreed on is heard of when there is another */
     s->leaderless_until = until;
     if (frozen_until != 0) {
         s->members[old].frozen_until = frozen_until;

@@ -5,11 +5,12 @@
  *                       ├─ writes, sync, sessions ──▶ the leader ── steps, in order ──▶ every server, in its own time
  *                       └─ its touch table ──▶ the leader, in answer to its pings (twice a tick)
  *
- * What goes from a server to the leader keeps its order, and so does what comes back. Sessions are the leader's: it counts from
- * the touches that have reached it, rounds up to its tick, and ends whom it has not heard of. A server that is lost takes its
- * touch table with it, and what is on its way may get lost; another leader counts anew for all. Watches are a connection's, at
- * its server. A session that was taken up on another server is at home there: what the old one still says is refused. A
- * leader that was stopped goes on with what had come before it looks at its clock, or after. */
+ * What goes from a server to the leader keeps its order, and so does what comes back. Sessions are the leader's: it
+ * counts from the touches that have reached it, rounds up to its tick, and ends those it has not heard of. A server
+ * that is lost takes its touch table with it, and what is on its way may get lost; a new leader counts anew for all.
+ * Watches belong to a connection, at its server. A session that was resumed on another server is at home there: what
+ * the old one still says is refused. A leader that was stopped handles what had already come before it looks at its
+ * clock, or after. */
 #ifndef SIM_ZOOKEEPER_SERVER_H
 #define SIM_ZOOKEEPER_SERVER_H
 
@@ -37,11 +38,11 @@ struct zs_member {
     size_t done;          /* steps of the log */
     int64_t down_until;   /* 0: it is up */
     int64_t frozen_until; /* is stopped; 0: it runs */
-    bool deposed; /* stopped while it led, and another does by now: it does not know that ... */
-    int64_t stale_until; /* ... before then; 0: it is stopped still */
+    bool deposed; /* stopped while it led; another leads by now, which it does not know ... */
+    int64_t stale_until; /* ... until then; 0: it is still stopped */
     uint64_t touches[ZS_TOUCHES];
     size_t touch_count;
-    int64_t up_at, back_at; /* the last that was sent to the leader, and back, arrives then */
+    int64_t up_at, back_at; /* when the last thing sent to the leader, and back, arrives */
 };
 
 struct zs_request { /* from its coming to its reply */
@@ -79,9 +80,9 @@ struct zs_server {
     bool flooded;     /* a client asks, and asks, and asks */
     /* Whether somebody waits at C, since before ZXID, in the line of the ticket PATH. */
     bool (*waits)(struct zs_server *s, const struct sim_conn *c, const char *path, int64_t zxid);
-    /* One more than may be was told of the deletion of PATH. */
+    /* One more than allowed was told of the deletion of PATH. */
     void (*herd)(struct zs_server *s, const struct zs_step *step, const char *path);
-    /* A request has come, of CALL and this path; may be NULL. */
+    /* A request has come, with this CALL and PATH; may be NULL. */
     void (*asked)(struct zs_server *s, const struct sim_conn *c, int32_t call, struct rt_text path);
     /* After every step; BY: the call, or 0 if a session has ended by time. May be NULL. */
     void (*after)(struct zs_server *s, struct zs_step *step, int32_t by);
@@ -103,7 +104,7 @@ struct zs_conn {
         int64_t zxid; /* when it was set */
     } * watches;
     size_t watch_count, watch_room;
-    int64_t woken_by; /* the step that it was last told of as one that waits */
+    int64_t woken_by; /* the step that it was last told of as a waiter */
     uint32_t asked;   /* so many requests ... */
     int64_t asked_at; /* ... since then */
 };
@@ -111,7 +112,7 @@ struct zs_conn {
 /* MEMBERS: 1 or 3. */
 void zs_server_open(struct zs_server *s, uint64_t seed, uint32_t members, uint32_t tick_ms);
 void zs_server_close(struct zs_server *s);
-/* Does what is due by NOW; when the next will be. */
+/* Does what is due by NOW; when the next thing will be. */
 void zs_server_run(struct zs_server *s, int64_t now);
 int64_t zs_server_next(const struct zs_server *s);
 struct zs_session *zs_session_find(const struct zs_server *s, uint64_t id);
@@ -120,11 +121,11 @@ int64_t zs_ms(const struct zs_server *s); /* their wall clocks */
 /* ---- What befalls it ---------------------------------------------------- */
 
 void zs_server_end(struct zs_server *s, uint64_t session); /* by hand, or by time */
-/* No leader until UNTIL; the last one is stopped until FROZEN_UNTIL, or, 0, gone as long. */
+/* There is no leader until UNTIL; the last one is stopped until FROZEN_UNTIL, or, if that is 0, gone for as long. */
 void zs_server_lose_leader(struct zs_server *s, int64_t until, int64_t frozen_until);
 void zs_server_take_down(struct zs_server *s, uint32_t member, int64_t until);
 void zs_server_freeze(struct zs_server *s, uint32_t member, int64_t until);
-/* What the leader tells MEMBER, or hears of it, is on its way until UNTIL. */
+/* What the leader tells MEMBER, or hears from it, is on its way until UNTIL. */
 void zs_server_fall_behind(struct zs_server *s, uint32_t member, bool up, int64_t until);
 void zs_server_reap(struct zs_server *s); /* containers without children */
 void zs_server_heal(struct zs_server *s);
@@ -137,17 +138,17 @@ struct zs_conn *zs_conn_of(struct sim_conn *c);
 void zs_request_drop(struct zs_request *r);
 /* R goes to the leader. */
 void zs_forward(struct zs_server *s, struct zs_request *r);
-/* R, which was forwarded, is done, and MEMBER has done all steps before. */
+/* R, which was forwarded, is done, and MEMBER has done all steps before it. */
 void zs_answered(struct zs_request *r);
 /* Says what has come meanwhile, when a server goes on. */
 void zs_conn_resume(struct zs_conn *c);
-/* The node at PATH of MEMBER's tree has changed so, by CHANGE of STEP. */
+/* The node at PATH in MEMBER's tree has changed like this, by CHANGE of STEP. */
 void zs_fire(struct zs_server *s, uint32_t member, struct zs_step *step,
              const struct zs_change *change, enum rt_zk_event event, const char *path);
 void zs_put_stat(struct rt_jute_out *o, const struct zs_node *node);
 void zs_touch(struct zs_server *s, uint32_t member, uint64_t session);
 
-struct zs_step *zs_step_new(struct zs_server *s); /* of the log, with the next zxid */
+struct zs_step *zs_step_new(struct zs_server *s); /* in the log, with the next zxid */
 void zs_step_drop(struct zs_server *s);           /* the last: it came to nothing */
 void zs_step_done(struct zs_server *s, int32_t by);
 /* Lets the leader do what R asks. */

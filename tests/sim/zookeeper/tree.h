@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes as a ZooKeeper has them, and steps that change them: first judged by what all have agreed on, then done by each server in
- * its own time. */
+/* Nodes as a ZooKeeper has them, and steps that change them: first judged against what all have agreed on, then done by
+ * each server in its own time. */
 #ifndef SIM_ZOOKEEPER_TREE_H
 #define SIM_ZOOKEEPER_TREE_H
 
@@ -43,7 +43,7 @@ struct zs_change {        /* one of a step; its path is whole */
 struct zs_step {
     int64_t zxid, ms;
     uint64_t closes; /* a session; 0: none */
-    uint32_t most; /* so many that wait may be told of what is deleted by it; 0: it is not judged */
+    uint32_t most; /* how many waiters may be told of what this step deletes; 0: it is not judged */
     uint32_t told;
     struct zs_change *changes;
     size_t count, room;
@@ -56,7 +56,8 @@ struct zs_ask { /* a change as it is asked for */
     int32_t flags, version;
 };
 
-/* Judges ASK by T, of SESSION, and does it there; it becomes a change of STEP. What a server would say. */
+/* Judges ASK of SESSION against T, and does it there; it becomes a change of STEP. Returns what a
+ * server would say. */
 int32_t zs_step_add(struct zs_step *step, struct zs_tree *t, uint64_t session,
                     const struct zs_ask *ask);
 void zs_step_close(struct zs_step *step);

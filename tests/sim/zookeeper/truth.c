@@ -33,10 +33,10 @@ static int by_number(const void *a, const void *b)
     const struct sim_place *p = a, *o = b;
     if (p->number != o->number)
         return p->number < o->number ? -1 : 1;
-    return (p->session == 0) - (o->session == 0); /* a keeper behind what it keeps */
+    return (p->session == 0) - (o->session == 0); /* a keeper after what it keeps */
 }
 
-/* A ticket and what keeps its line are one. */
+/* A ticket and what keeps its line become one. */
 static size_t merge(struct sim_place *places, size_t n)
 {
     size_t m = 0;
@@ -58,7 +58,8 @@ static void grant(struct sim_place *places, size_t n)
     }
 }
 
-/* By numbers, which are given with the places, and not by sequences: both are one order. KEPT: time alone may change it. */
+/* Orders by numbers, which are given with the places, and not by sequences: both give the same order. KEPT: time
+ * alone may change it. */
 static size_t read_line(const struct zs_server *s, const struct rt_zk_dialect *d, const char *name,
                         struct sim_place *places, bool *kept)
 {
@@ -74,7 +75,7 @@ static size_t read_line(const struct zs_server *s, const struct rt_zk_dialect *d
         rt_zk_node_read(d, at, &id);
         *kept = *kept || is_keeper(&id);
         if (is_keeper(&id) && node->ctime + id.keep_ms <= zs_ms(s))
-            continue; /* whoever comes takes it out */
+            continue; /* the next to come takes it out */
         places[n] = (struct sim_place){
             .number = id.number != 0 ? id.number : (uint64_t)node->czxid,
             .nonce = id.nonce,
@@ -91,7 +92,7 @@ static size_t read_line(const struct zs_server *s, const struct rt_zk_dialect *d
     return n;
 }
 
-/* Remembered while nothing changes: everybody looks after every step. */
+/* Cached while nothing changes: everybody looks after every step. */
 static struct line {
     uint64_t version; /* 0: not remembered */
     char name[16];

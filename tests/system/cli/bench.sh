@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# rota bench: what it prints, in which shape; not how fast anything is.
+# rota bench: what it prints, and in which shape; not how fast anything is.
 set -u
 rota=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -53,7 +53,7 @@ PY
 
 test_svg_on_a_full_disk()
 {
-    # Before the measuring where it shows by then, after it where it does not.
+    # Before measuring where it shows by then, afterwards where it does not.
     expect 74 "$rota" bench --quick --svg /dev/full pair >out 2>err
     grep -q "cannot write '/dev/full': No space left on device" err || fail "$(cat err)"
     same 1 "$(wc -l <err)"

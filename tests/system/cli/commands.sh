@@ -10,7 +10,7 @@ set -u
 rota=$(realpath "$1") take_locks=$(realpath "$2") pages=$(realpath "$(dirname "$0")/../../..")
 shift 2
 
-# How a hold ends whose holder is not heard of, where sessions live as long as their process, and elsewhere.
+# How a hold ends whose holder is silent: where sessions live as long as their process, and elsewhere.
 left=- ends='it ends when the holder gives it back, or with its process'
 if [ -n "${ROTA_TEST_URL-}" ]; then
     left='[0-9]+ m?s' ends='if nothing more is heard of the holder, it ends in [0-9]+ m?s'
@@ -164,7 +164,7 @@ test_why_prints_a_cycle()
     same "certain steps" "$(json 'list(d["cycle"])' <out)"
     same "label holds fence waits_for" "$(json 'list(d["cycle"]["steps"][0])' <out)"
     same "ab bc ca" "$(json 'sorted(x["holds"] + x["waits_for"] for x in d["cycle"]["steps"])' <out)"
-    # As it says: one break ends it, for all three.
+    # As it says, one break ends it for all three.
     "$rota" why b | sed -n 's/^To end it, .*: rota/"$rota"/p' >advice
     expect 0 . ./advice >out
     for name in "${takers[@]}"; do
@@ -228,7 +228,7 @@ test_watch_says_what_the_leader_says()
     expect 0 wait $!
 }
 
-# Four that lead in turn, twenty times; states may be left out, but not the last one.
+# Four lead in turn, twenty times; states may be skipped, but not the last one.
 test_watch_never_goes_back()
 {
     local line worker workers=()
@@ -345,7 +345,7 @@ test_doctor_ddl_of_databases()
     done
 }
 
-# This engine has no tables. What another program would read stays empty.
+# This engine has no tables: what another program would read stays empty.
 test_doctor_ddl()
 {
     expect 0 "$rota" doctor --ddl >out 2>err
@@ -408,7 +408,7 @@ test_once_is_forwarded_signals()
     same "'a' is free" "$("$rota" why a)"
 }
 
-# Nobody knows how far it came: it is not run a second time by itself.
+# Nobody knows how far it got: it does not run a second time by itself.
 test_once_stays_if_rota_is_killed()
 {
     mkfifo up alive
@@ -519,10 +519,10 @@ test_usage()
     done
     for command in show why watch break; do
         refused 64 "name of the lock is missing" "$rota" $command
-        refused 64 "'b' is too much" "$rota" $command a b
+        refused 64 "unexpected argument 'b'" "$rota" $command a b
     done
-    refused 64 "'b' is too much" "$rota" ls a b
-    refused 64 "'a' is too much" "$rota" doctor a
+    refused 64 "unexpected argument 'b'" "$rota" ls a b
+    refused 64 "unexpected argument 'a'" "$rota" doctor a
     refused 64 "key is missing" "$rota" once
     refused 64 "command is missing" "$rota" once a
     refused 64 "command is missing" "$rota" once a --for 1h --
@@ -555,7 +555,7 @@ test_usage()
 
 # ---- Where options may stand
 
-# In another engine A is held, here it is not: each command, with --on behind its name, sees that.
+# A is held in another engine, not here: each command, with --on after its name, sees that.
 test_on_follows_the_command()
 {
     local other="file:$PWD/other" fence command
@@ -611,7 +611,7 @@ test_system()
     # shellcheck disable=SC2016 # for the inner shell
     expect 0 env -u ROTA_URL rota="$rota" unshare -rm sh -euc 'mount -t tmpfs none /var/lib
         "$rota" --system run a -- "$rota" run --system -n -E 9 a true || [ $? = 9 ]
-        "$rota" run -n a -- true # ones own folder: not excluded
+        "$rota" run -n a -- true # a folder of its own: not excluded
         test "$(stat -c %a /var/lib/rota /var/lib/rota/rota.db | xargs)" = "2770 660"
         "$rota" --system ls'
 }
@@ -623,7 +623,7 @@ test_help_says_whose_system_is()
 }
 
 # A machine with a fresh /var/lib and its own /etc/group, in which `group` is to make the group rota. `member` runs a
-# command as one of it, `other` as somebody else: only root can be several users, so as anybody else nothing is tried.
+# command as a member of it, `other` as somebody else. Only root can be several users, so anybody else tries nothing.
 machine='set -eu
     mount -t tmpfs -o mode=755 none /var/lib
     cp "$rota" /var/lib/command; rota=/var/lib/command # where all users can run it
@@ -653,7 +653,7 @@ test_system_is_made_for_the_group()
         refused "^rota: --system is for root and the group rota: .*Permission denied" other "$rota" --system ls'
 }
 
-# Root was there before the group: the remedy of the pages, which all say the same.
+# Root was there before the group: the remedy that the pages give, which all say the same.
 test_system_was_made_before_the_group()
 {
     local page step install='install -d -g rota -m 2770 /var/lib/rota' chgrp='chgrp -R rota /var/lib/rota'
@@ -672,7 +672,7 @@ test_system_was_made_before_the_group()
         "$rota" --system run -n a -- true'
 }
 
-# Who may use the folder is told only to those it keeps out.
+# Only those whom the folder keeps out are told who may use it.
 test_system_that_is_unsafe()
 {
     on_a_machine 'group

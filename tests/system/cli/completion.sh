@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the completion for bash: what a Tab would offer, asked of the function itself.
+# Tests of the completion for bash: what a Tab would offer, by calling the function itself.
 #
 #   completion.sh ROTA SOURCE [CASE]...
 # shellcheck disable=SC2317 # the cases are called by name

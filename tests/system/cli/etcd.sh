@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command on etcd, as somebody uses it who has one (servers.sh has what is so on all): beside etcdctl lock, with
-# leases that are revoked, and what it says when something is wrong.
+# The command on etcd, as somebody who has one uses it (servers.sh has what all servers share): beside etcdctl lock,
+# with revoked leases, and what it says when something is wrong.
 #
 #   with-etcd one|user -- etcd.sh ROTA @URL@ [CASE]...
 #
@@ -93,7 +93,7 @@ test_rota_waits_for_etcdctl()
     wait $other
 }
 
-# More than an answer may have, beside the locks and in the line of one; with 3.7, keys alone have no lease.
+# More than an answer may hold, beside the locks and in the line of one; with 3.7, keys alone have no lease.
 test_among_data_of_others()
 {
     local i base
@@ -131,7 +131,7 @@ test_a_later_layout()
     ctl del --prefix "$(spelled a)/" >out
 }
 
-# What another program has: not known since when, and it is not told when it is broken.
+# What another program holds: nobody knows since when, and it is not told when it is broken.
 test_ticket_of_etcdctl()
 {
     mkfifo up down
@@ -202,7 +202,7 @@ change_password() # WORD
     ctl user passwd rota --interactive=false <<<"$1" >answer || fail "$(cat answer)"
 }
 
-# What cannot be given back any more: why, and until when.
+# What can no longer be given back: why, and until when.
 user_password_changed_under_run()
 {
     local secret

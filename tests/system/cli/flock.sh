@@ -13,10 +13,10 @@ set -u
 rota=$(realpath "$1") table=$(realpath "$2")
 shift 2
 
-# Somebody who holds a until he reads from down; $holder is the pid.
+# Somebody who holds a until they read from down; $holder is the pid.
 holder='mkfifo up down; $L $O a sh -c "echo >up; read -r _ <down" & holder=$!; read -r _ <up; '
 
-# Not one of those that nobody reaped yet.
+# And not just a zombie that nobody has reaped yet.
 alive() # PID
 {
     grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null
@@ -275,7 +275,7 @@ END
 
 test_sigterm()
 {
-    # The command under flock goes on, and is let go by hand; that under rota ends with 7.
+    # The command under flock goes on, and is let go by hand; the one under rota ends with 7.
     unlike $'143 running\nexit 0' $'7 gone\nexit 0' 'mkfifo up down
         $L a sh -c "trap \"exit 7\" TERM; echo \$\$ >up; while ! read -r _; do :; done <down" <>down &
         read -r pid <up; kill -TERM $!; wait $!; code=$?

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What others do to databases. FILE: makes one that is somebody else's. FILE seize: begins a
- * transaction in it, prints a line, and ends it with the end of stdin. */
+ * transaction in it, prints a line, and ends it when stdin ends. */
 #include <sqlite3.h>
 #include <stdio.h>
 

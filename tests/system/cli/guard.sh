@@ -61,7 +61,7 @@ test_a_killed_guardian_is_replaced()
     first=$(guardian_of $holder)
     kill -9 "$first"
     until [ "$(guardian_of $holder)" != "$first" ]; do :; done
-    # Whether it knows the group already cannot be seen; the second line is there as well.
+    # Whether it already knows the group cannot be seen; the second line is there as well.
     killed $holder
     await_gone
     expect 0 "$rota" run -w 30 a true
@@ -118,7 +118,7 @@ test_guardian_has_nothing_open()
     await_state "$guardian" S
     same 2 "$(find "/proc/$guardian/fd" -mindepth 1 | wc -l)"
     same / "$(readlink "/proc/$guardian/cwd")"
-    # Neither the terminal's signals nor a service manager's end it before its time.
+    # Neither a terminal's signals nor a service manager's end it before its time.
     kill -TERM "$guardian"
     kill -HUP "$guardian"
     echo >down

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of rota guard: the file, and what it prints, run as it is, on the server of a URL.
+# Tests of rota guard: the file, and what it prints, run unchanged on the server of a URL.
 #
 #   guards.sh ROTA file|postgres|mysql|redis|etcd [URL]
 # shellcheck disable=SC2317 # the cases are called by name
@@ -13,7 +13,7 @@ rota=$(realpath "$1") kind=$2 url=${3-}
 # Names that mean something to a shell, to SQL, to etcdctl.
 nasty="it's \"q\" \`b\` \$HOME \\n %s;--"
 
-# The parts of what is printed, by the comments between them: 1 is the first. Later parts need what is before them.
+# The parts of what is printed, split at the comments between them: 1 is the first. Later parts need those before them.
 part() # N FILE
 {
     awk -v n="$1" '/^# (Once|Look|Write|Under)/ && !/^# Under.*redis-cli|^# Under.*it ends/ { part++ } part == n || (part == 0 && /^guard=/)' "$2"
@@ -204,7 +204,7 @@ test_etcd_lines()
         look_and_write "$key" etcdctl get --print-value-only
         sh -e once.sh >out 2>&1 # what is there stays
         ROTA_FENCE=99 VALUE=11 sh write.sh >out 2>&1 && fail "99 was let in"
-        # A client that says nothing was not let in. (etcdctl itself waits for ever for a server that is not there.)
+        # A client that prints nothing was not let in. (etcdctl itself waits for ever for a server that is not there.)
         ln -sf "$(type -P false)" etcdctl
         PATH="$PWD:$PATH" ROTA_FENCE=101 VALUE=12 sh write.sh >out 2>&1 && fail "silence was taken for success"
         rm etcdctl

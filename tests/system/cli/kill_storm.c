@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kills rota run -9 again and again, at drawn moments, and sees whether ever two commands run.
+/* Kills rota run -9 again and again, at random moments, and sees whether two commands ever run at once.
  *
  *   kill_storm ROTA KILLS SEED [lazy]   lazy: nobody reaps orphans before the end
  *
- * Every command takes a lock of the kernel on one file, which all processes of its group keep to
- * their end: who finds it taken runs beside somebody. Half of the kills meet a command that
- * runs, while others wait in line; the other half meet rota while it starts.
+ * Every command takes a kernel lock on one file, which all processes of its group keep until they
+ * end: a command that finds it taken runs beside another. Half of the kills hit a running command
+ * while others wait in line; the other half hit rota while it starts.
  *
  * Not tried: a setuid command, which its guardian may not signal (EPERM). It keeps the lock until
  * the command ends by itself; as root, as which tests often run, everything may be signalled. */
@@ -167,7 +167,7 @@ static int storm_holders(int fd, int kills)
     return done;
 }
 
-/* Killed at any moment from its first to that at which its command runs. */
+/* Killed at any moment from its first to the one at which its command runs. */
 static int storm_starts(int fd, int kills, int *ran)
 {
     uint32_t sum_us = 0;

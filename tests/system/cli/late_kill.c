@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded into rota: whom it kills with SIGKILL dies only when it is waited for. So slow a death is rare, and must not
- * matter. */
+/* Preloaded into rota: a process it kills with SIGKILL dies only when it is waited for. So slow a death is rare, and
+ * must not matter. */
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/types.h>

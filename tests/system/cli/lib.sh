@@ -36,7 +36,7 @@ same() # WANTED GOT
     [ "$1" = "$2" ] || fail "'$2', not '$1'"
 }
 
-await() # FIFO: until somebody writes a line; whoever should may have died, hence the limit
+await() # FIFO: until somebody writes a line; the writer may have died, hence the limit
 {
     exec 6<>"$1"
     read -r -t 30 _ <&6 || fail "nobody wrote to $1"
@@ -61,7 +61,7 @@ let_go()
 
 # ---- What is printed
 
-# The JSON on stdin, seen through a Python expression over it, D. Meson needs Python: it is there.
+# The JSON on stdin, as D, through a Python expression. Meson needs Python: so it is there.
 json() # EXPRESSION
 {
     python3 -c 'import json, sys
@@ -80,7 +80,7 @@ fence_of() # NAME: of its first ticket
     "$rota" show --json "$1" | json 'd["tickets"][0]["fence"]'
 }
 
-# Looks until so many wait. Not timed: only the end of the test's time would end it.
+# Looks until COUNT wait. Not timed: only the test's own timeout would end it.
 await_waiters() # NAME COUNT
 {
     until [ "$("$rota" show "$1" | grep -c '^[0-9]* *waits ')" = "$2" ]; do :; done
@@ -89,7 +89,7 @@ await_waiters() # NAME COUNT
 # ---- A command under rota run, and its end
 
 # COMMAND... under rota run a; it writes into up when it runs. $holder is rota's pid; every process of
-# the command has the fifo alive open, so that its end is theirs.
+# the command has the fifo alive open, so that it ends when they have ended.
 begin() # OPTIONS... -- COMMAND...
 {
     rm -f up down alive
@@ -139,7 +139,7 @@ killed() # PID: -9
 
 # ---- A terminal
 
-# Plays the script on stdin in an interactive shell that does not echo what is typed, tells of its
+# Plays the script on stdin in an interactive shell that does not echo what is typed, reports its
 # jobs at once, and prompts with "ready:". $rota, $break_lock and $pty are in its environment.
 play()
 {
@@ -159,7 +159,7 @@ run_case() # NAME
     room=$(mktemp -d)
     (
         cd "$room" || exit 1
-        # A case that failed leaves its holders behind: theirs die with them.
+        # A failed case leaves its holders behind: their commands die with them.
         trap 'jobs -p | xargs -r kill -9 2>/dev/null' EXIT
         export HOME=$room ROTA_URL="${ROTA_TEST_URL:+$ROTA_TEST_URL?ttl=${ROTA_TEST_TTL:-3s}&prefix=$1.$$:}"
         [ -n "$ROTA_URL" ] || ROTA_URL="file:$room/rota"

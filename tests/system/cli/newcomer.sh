@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What somebody sees who has read the README and nothing else: its commands, typed into a tmux of 80 by 24.
+# What somebody who has read only the README sees: its commands, typed into a tmux of 80 by 24.
 #
 #   newcomer.sh ROTA SOURCE [CASE]...
 #
-# With $ROTA_TEST_URL it all happens on that server, and test_7 too.
+# With $ROTA_TEST_URL everything happens on that server, test_7 included.
 #
-# Each screen is printed under a heading, so that it is in the log of the tests, and must show what is asked of it.
+# Each screen is printed under a heading, so that it is in the test log, and must show what is required.
 # shellcheck disable=SC2016 # single quotes: as the README has it
 # shellcheck disable=SC2317 # the cases are called by name
 set -u
@@ -15,8 +15,11 @@ rota=$(realpath "$1") source=$(realpath "$2")
 shift 2
 command -v tmux >/dev/null || { echo "newcomer: needs tmux: apt-get install tmux" >&2; exit 77; }
 
+# A machine that stalls for a while must cost nobody its lock.
+export ROTA_TEST_TTL=10s
+
 shell='exec bash --noprofile --rcfile rc -i'
-limit_s=30 # for what should come at once: only a hang takes so long, also with sanitizers on a busy machine
+limit_s=30 # for what should come at once: only a hang takes this long, even with sanitizers on a busy machine
 
 # ---- The terminal
 
@@ -54,7 +57,7 @@ press() # WINDOW KEY
     t send-keys -t "s:$1" "$2" || fail "cannot press $2"
 }
 
-# What is on the screen of WINDOW, with long lines in one.
+# What is on the screen of WINDOW, with wrapped lines joined.
 screen_of()
 {
     t capture-pane -p -J -t "s:$1" | sed 's/ *$//'
@@ -93,7 +96,7 @@ sees() # WINDOW HEADING PATTERN...
 
 # ---- The README
 
-# A command as the README writes it, word for word; the test fails when the README says something else by now.
+# A command as the README writes it, word for word; the test fails when the README no longer says that.
 readme() # COMMAND [WORD REPLACEMENT]...
 {
     local command=$1
@@ -114,7 +117,7 @@ follow() # WINDOW COMMAND [WORD REPLACEMENT]...
     type_in "$1" "$line"
 }
 
-# Somebody in window one holds backup, and says so when the lock is there.
+# Somebody in window one holds backup, and says so once it has the lock.
 hold_backup() # COMMAND
 {
     follow one 'rota run NAME -- CMD' NAME backup CMD "$1"
@@ -171,7 +174,7 @@ test_4_a_killed_holder()
 {
     local holder command
     open_terminal
-    # One that is dead and that nobody reaped yet has gone too.
+    # A dead one that nobody has reaped yet is gone too.
     printf '#!/bin/sh\n! grep "^State:.[^ZX]" "/proc/$1/status" 2>/dev/null && echo the old command has gone\n' >look
     chmod +x look
     hold_backup 'sh -c "echo \$\$ >pid; echo it runs; exec sleep 600"'

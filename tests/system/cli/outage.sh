@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Outages: a server that stands still (stop) or is killed and started again with its data (kill), for less than
-# holders outlast, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
-# of waiters and of an election. Prints one table; a role that did not end as documented is marked, and fails.
+# Outages: a server is stopped (stop), or killed and started again with its data (kill), for less than holders
+# outlast, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder, of waiters
+# and of an election. Prints one table; a role that did not end as documented is marked, and fails.
 #
 #   outage.sh ROTA ENGINE...     redis, etcd, postgres, mysql, zookeeper
 #
 # $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run. The
-# shortest outage has a ttl of its own, $OUTAGE_LONG_TTL: nobody may be lost in it, also on a machine that starves.
+# shortest outage has a ttl of its own, $OUTAGE_LONG_TTL: nobody may lose anything in it, even on a starved machine.
 set -u
 rota=$(realpath "$1")
 shift
@@ -19,7 +19,7 @@ trap 'jobs -p | xargs -r kill 2>/dev/null; kill "$anchors" 2>/dev/null; wait; rm
 now_ms() { date +%s%3N; }
 ms() { awk -v s="$1" 'BEGIN { printf "%d", s * 1000 }'; }
 
-# Bound as long as this runs, so that nobody takes one while its server is away; servers may bind them too.
+# Kept bound while this runs, so that nobody takes one while its server is away; servers may bind them too.
 free_ports() # COUNT
 {
     exec python3 -c 'import signal, socket, sys
@@ -125,7 +125,7 @@ role() # NAME ROTA'S-WORDS...
 
 waiting() { "$rota" show "$1" 2>/dev/null | grep -c '^[0-9]* *waits '; }
 
-# A role that has ended already lost its lock, or did not wait: what is waited for would never come.
+# A role that has already ended lost its lock, or did not wait: what this waits for would never come.
 await_waiting() # NAME COUNT
 {
     local limit_at=$((SECONDS + 90))
@@ -152,7 +152,7 @@ begin_roles()
     await_waiting a 2
 }
 
-# Until all have; one that never does would say nothing at all, so there is a limit, far above all others.
+# Until all have ended; one that never does would say nothing at all, so there is a limit, far above all others.
 ended() # NAME...
 {
     local name limit_at=$((SECONDS + 60 + 10 * ttl))
@@ -168,7 +168,7 @@ ended() # NAME...
 
 between() { [ "$away" -ge "$1" ] && [ "$away" -le "$2" ]; }
 
-# A holder outlasts a quarter of the ttl; from the ttl on it has lost. Between: whenever it last renewed.
+# A holder outlasts a quarter of the ttl; from the ttl on it has lost. In between it depends on when it last renewed.
 outlasts() { echo $((ttl_ms / 4)); }
 
 holder_may() # CODE
@@ -193,7 +193,7 @@ waiter_may() # CODE NAME
 
 limited_may() # CODE NAME
 {
-    local left=$((limit * 1000 - away)) # for those before it to be gone: an etcd that starts anew gives leases a whole ttl
+    local left=$((limit * 1000 - away)) # for those before it to go: a restarted etcd gives leases a whole ttl
     [ "$(ms "$length")" -gt $((limit * 1000)) ] && { [ "$1" = 69 ] && grep -q 'not granted in time: ' "$2.err"; return; }
     [ "$left" -lt $((2 * ttl_ms)) ] && [[ $1 = 75 || $1 = 69 ]] && return
     waiter_may "$1" "$2"
@@ -254,7 +254,7 @@ one() # in a folder of its own
     sleep "$length" # the outage itself, not a wait for anything
     heal || return
     away=$(($(now_ms) - begun))
-    printf '\n\n' >&7 # who still holds lets go
+    printf '\n\n' >&7 # remaining holders let go
     ended holder leader run standby limited || { tail -n 5 ./*.err >&2; return; }
     printf '%-9s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
         "$(verdict waiter_may run)" "$(verdict limited_may limited)" "$(verdict holder_may leader)" \

@@ -10,7 +10,7 @@
  *   end            waits for the end of the command
  *
  * Exits with the command's code, or with 99 and all that was printed if something expected
- * did not come. Also what the tests run there, as it must be seen exactly:
+ * did not come. Also what the tests run there, where every byte matters:
  *
  *   pty --interrupts   counts SIGINT; prints the count when a line was read
  *   pty --window       prints the window's size whenever it is told that it changed */

@@ -122,7 +122,7 @@ test_closed_standard_descriptors()
 {
     expect 3 "$rota" run a -- sh -c 'exit 3' <&- >&- 2>&-
     expect 0 "$rota" run a -- sh -c '[ ! -e /proc/$$/fd/0 ] && [ -e /proc/$$/fd/2 ]' <&-
-    # What is said about it must not go into whatever was opened in its place.
+    # What rota says about it must not go into whatever was opened in its place.
     expect 1 "$rota" --version >&- 2>err
     grep -q "cannot write" err || fail "no word of it: $(cat err)"
     refused 64 "'-q'" "$rota" run -q a true <&-
@@ -132,7 +132,7 @@ test_few_descriptors()
 {
     local n code
     expect 0 "$rota" run a true
-    # From as few as the loader needs to as many as are enough.
+    # From as few as the loader needs to as many as suffice.
     for n in 4 5 6 7 8 9 10 11 12 13 14 15 16 18 20 22 24 26 28; do
         code=0
         (ulimit -n $n && exec "$rota" run a -- true) 2>err || code=$?
@@ -151,7 +151,7 @@ test_limited_file_size()
     # Writing past the limit is an error of the engine, not the end of rota ...
     (ulimit -f 8 && refused 69 . "$rota" run a touch ran) || exit 1
     [ ! -e ran ] || fail "it ran"
-    # ... but the command is ended by it, as it would be without rota.
+    # ... but it ends the command, as it would without rota.
     expect 0 "$rota" run a true
     expect 153 "$rota" run a -- sh -c 'ulimit -f 1; head -c 10000 /dev/zero >big' 2>/dev/null
 }
@@ -192,8 +192,8 @@ test_waiter_gets_its_turn()
     [ -e ran ] || fail "it did not run"
 }
 
-# Until PID watches for signals, which it does before it asks for the lock: by the mask's bit of
-# SIGUSR1, since bash itself blocks SIGINT and SIGTERM for a moment between fork and exec.
+# Until PID watches for signals, which it does before it asks for the lock: seen by the mask's bit
+# for SIGUSR1, since bash itself blocks SIGINT and SIGTERM for a moment between fork and exec.
 await_waiting() # PID
 {
     local mask
@@ -207,7 +207,7 @@ test_interrupt_while_waiting()
 {
     local waiter
     hold a
-    # A shell makes its background ignore SIGINT, and so may whoever runs the tests.
+    # A shell makes background jobs ignore SIGINT, and so may whoever runs the tests.
     env --default-signal=INT "$rota" run a -- touch ran &
     waiter=$!
     await_waiting $waiter
@@ -287,7 +287,7 @@ test_at_least()
 test_rota_killed_ends_the_child()
 {
     mkfifo up alive
-    # The child holds the fifo open for writing: its end is the end of the file.
+    # The child holds the fifo open for writing: when it ends, the reader gets end of file.
     "$rota" run a -- sh -c 'exec 3>alive; echo >up; exec sleep 1000' &
     local holder=$!
     exec 4<>alive 5<alive 4>&-
@@ -323,7 +323,7 @@ test_lost_and_deaf()
 
 test_foreground_on_a_terminal()
 {
-    # Fields 5 and 8: the process group, and that in the foreground of the terminal.
+    # Fields 5 and 8: the process group, and the one in the foreground of the terminal.
     expect 0 script -qec "'$rota' run a -- sh -c 'set -- \$(cat /proc/\$\$/stat); [ \$5 = \$8 ]'" \
         /dev/null </dev/null >out
     # Given back: stty from the background would stop for ever.
@@ -342,7 +342,7 @@ test_ctrl_c_reaches_the_child()
 
 # ---- A database that somebody else has
 
-# Takes the database in the middle of a transaction, as a program does that was stopped there.
+# Takes the database in the middle of a transaction, as a program that was stopped there does.
 seize() # $seizer is its pid
 {
     expect 0 "$rota" run a true
@@ -386,7 +386,7 @@ test_usage()
     refused 64 "more than" "$rota" run --take 3 --of 2 a true
     refused 64 "exclude" "$rota" run -s --take 1 --of 2 a true
     refused 64 "1s to 1h" "$rota" run --ttl 2h a true
-    refused 64 "too much" "$rota" demo now
+    refused 64 "unexpected argument" "$rota" demo now
     refused 64 "--buyers '1'" "$rota" demo --buyers 1
     [ ! -e rota ] || fail "usage errors touched the engine"
 }

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by etcd.sh, sql.sh and zookeeper.sh behind lib.sh: what somebody does with the command on any server. They say
+# Sourced by etcd.sh, sql.sh and zookeeper.sh after lib.sh: what somebody does with the command on any server. They say
 #
 #   left                how many keys or rows there are of this case
 #   number_of NAME      the number of its first ticket, as the server has it
 #   url_at HOSTS        a URL of such servers
 #   elected NAME VALUE  if they like: the leader's value, as the server has it
-#   $given, $account    the URL with all that lets us in, and the one without the password
+#   $given, $account    the URL with everything that lets us in, and the one without the password
 # shellcheck disable=SC2016 # single quotes: for the inner shell
 # shellcheck disable=SC2317 # the cases are called by name
 # shellcheck disable=SC2154 # holder: of lib.sh
 
-# A machine that stands still for a while shall cost nobody its lock; who waits for an end says so.
+# A machine that stalls for a while must cost nobody its lock; cases that wait for an end set their own ttl.
 export ROTA_TEST_TTL=15s
 
 spelled() # NAME: as it stands in the server
@@ -127,7 +127,7 @@ test_killed_holder()
 
 # ---- Errors: one line, the reason in it
 
-# Tried until the time is over: side by side.
+# Each tries until its time is over, so they run side by side.
 test_nobody_is_there()
 {
     local asked=() pid
@@ -145,7 +145,7 @@ test_nobody_is_there()
     done
 }
 
-# All that may show a secret goes to the file shown.
+# Everything that may show a secret goes to the file shown.
 password_is_secret()
 {
     local secret

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command on PostgreSQL and MariaDB, as somebody uses it who has one (servers.sh has what is so on all): with
-# connections that are ended, an account that may little, and what it says when something is wrong.
+# The command on PostgreSQL and MariaDB, as somebody who has one uses it (servers.sh has what all servers share): with
+# connections that are ended, an account with few rights, and what it says when something is wrong.
 #
 #   with-postgres one|limited -- sql.sh ROTA @URL@ [CASE]...         the same by with-mysql
 #
@@ -101,7 +101,7 @@ test_doctor()
     same 0 "$(left)"
 }
 
-# What it prints makes the tables, once and again.
+# What it prints makes the tables, and can be run again.
 test_doctor_ddl()
 {
     sql "drop table rota_ticket; drop table rota_line; drop table rota_session; drop table rota_meta"
@@ -153,7 +153,7 @@ test_dialects_of_rows()
     refused 64 "table= is for the dialects" "$rota" --on "$ROTA_TEST_URL?table=x" ls
 }
 
-# Rota's own line, and at its front the lock of others.
+# Rota's own line, with the others' lock at its front.
 test_also()
 {
     local plain=$ROTA_URL also=advisory

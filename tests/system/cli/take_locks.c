@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the locks NAME... in that order on the engine of $ROTA_URL and tells each on stdout; goes
- * on after each line of stdin. One thread: so that a circle of such programs is a deadlock. */
+/* Takes the locks NAME... in that order on the engine of $ROTA_URL and reports each on stdout; goes
+ * on after each line of stdin. One thread, so that a circle of such programs is a deadlock. */
 #include <rota.h>
 #include <stdio.h>
 

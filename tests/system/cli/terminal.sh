@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of rota run on a terminal, under a shell with job control, as somebody sits there.
+# Tests of rota run on a terminal, under a shell with job control, as if somebody sat there.
 #
 #   terminal.sh ROTA BREAK_LOCK PTY [CASE]...
 # shellcheck disable=SC2016 # single quotes: for the inner shell
@@ -27,7 +27,7 @@ expect code=0
 END
 }
 
-# With its output elsewhere the command is not given the terminal, and rota passes the signal on.
+# With its output elsewhere, the command does not get the terminal, and rota passes the signal on.
 test_ctrl_c_with_redirected_output()
 {
     mkfifo out
@@ -55,7 +55,7 @@ expect code=0
 END
 }
 
-# As with any program: a shell ends its loop when what it ran died of Ctrl-C.
+# As with any program: a shell ends its loop when the program died of Ctrl-C.
 test_ctrl_c_ends_a_loop()
 {
     play <<'END'
@@ -187,7 +187,7 @@ expect free
 END
 }
 
-# Until the command has gone, which the lock says, it may read what is typed.
+# Until the command has gone, as the lock tells, it may read what is typed.
 test_killed_in_the_foreground()
 {
     play <<'END'

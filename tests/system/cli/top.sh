@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# rota top: one look without a terminal; on one it is live, follows its size and leaves it as it was.
+# rota top: one look without a terminal; on a terminal it is live, follows its size and leaves it as it was.
 set -u
 rota=$(realpath "$1") pty=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)

@@ -42,7 +42,7 @@ test_passwords_of_other_servers()
     [ ! -e trace ] || fail "traced"
 }
 
-# In place of a program one that spoils what it does: the rest of PATH is as it is.
+# Replaces a program by one that spoils its work; the rest of PATH stays as it is.
 spoiled() # PROGRAM LINE
 {
     mkdir -p bin
@@ -50,7 +50,7 @@ spoiled() # PROGRAM LINE
     chmod +x "bin/$1"
 }
 
-# Exit code 0 takes both: what is broken is seen, and what is mended.
+# Exit code 0 takes both: the broken is seen, and the mended.
 test_half_of_a_trap_is_a_failure()
 {
     local real
@@ -66,7 +66,7 @@ test_half_of_a_trap_is_a_failure()
     same "False True 0 1" "$(json '[d["traps"][0]["broken"], d["traps"][0]["mended"], d["seen"], d["failed"]]' <out)"
 }
 
-# Without the programs a trap is left out, and one that was asked for says so.
+# Without its programs a trap is left out; one that was asked for says so.
 test_what_is_not_installed()
 {
     local program
@@ -91,7 +91,7 @@ test_bad_input()
     same 1 "$(wc -l <err)"
 }
 
-# Whoever stops it in the middle leaves no server and no folder.
+# Stopped in the middle, it leaves no server and no folder.
 test_stopped_in_the_middle()
 {
     mkdir tmp

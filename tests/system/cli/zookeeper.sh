@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command on ZooKeeper, as somebody uses it who has one (servers.sh has what is so on all): beside nodes that others make by
-# ZooKeeper's own client, and what it says when something is wrong.
+# The command on ZooKeeper, as somebody who has one uses it (servers.sh has what all servers share): beside nodes that
+# others make with ZooKeeper's own client, and what it says when something is wrong.
 #
 #   with-zookeeper one|digest -- zookeeper.sh ROTA @URL@ [CASE]...
 #

@@ -83,10 +83,10 @@ static const struct treat_kind kinds[] = {
     {"events", "Watch/Watch events", true},
 };
 
-/* A leader that was paused so long that the leases it knew of are over when it comes back: another has led meanwhile and
+/* A leader was paused so long that the leases it knew of are over when it comes back: another has led meanwhile and
  * kept them alive, and yet it ends them (etcd #15247; since 3.4.34, 3.5.16 and in 3.6 again, as by #18428 a leader
- * whose clock has just ticked does not make sure any more that it leads). All that can be had from that: whoever held is
- * told, and the fence stops what it had under way. Hence `forgets`. */
+ * whose clock has just ticked no longer makes sure that it leads). The best one can get: whoever held is told, and the
+ * fence stops what it had under way. Hence `forgets`. */
 const struct trio trio = {.engine = "etcd",
                           .framing = &rt_proxy_h2,
                           .start = start,

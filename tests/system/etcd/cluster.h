@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three etcd of the fault programme (../trio/trio.h), and what may be left in them when everybody has gone: nothing. */
+/* The three etcd of the fault programme (../trio/trio.h), and what may be left in them once everybody has gone:
+ * nothing. */
 #ifndef RT_CLUSTER_H
 #define RT_CLUSTER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that refuse or cannot: one clear error when it is known, and nothing left behind in etcd. For
- * servers that are none see test_rogue.c. */
+/* Servers that refuse or cannot: one clear error as soon as it is known, and nothing left behind in etcd. For
+ * servers that are no etcd see test_rogue.c. */
 #include "lib/etcd_server.h"
 #include "lib/proc.h"
 #include "lib/refusal.h"
@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#define CALL_MS 15000 /* who refuses does it long before: no case here waits for that */
-#define SHORT_MS 2000 /* where it is the time that ends it */
+#define CALL_MS 15000 /* a refusal comes long before: no case here waits this long */
+#define SHORT_MS 4000 /* where a timeout ends it; a slow server says why before */
 #define LIMIT_MS 60000
 #define SECRET "hush-Wr0ng-7c1"
 
@@ -35,7 +35,7 @@ static bool is_empty(void *arg)
     return rt_etcds_keys(arg, "") == 0 && rt_etcds_leases(arg) == 0;
 }
 
-/* What a client had that could work ends with its lease at the latest. */
+/* What a client that could work had ends with its lease at the latest. */
 static void assert_nothing_left(struct rt_etcds *e)
 {
     assert_true(rt_await(is_empty, e, LIMIT_MS));
@@ -108,7 +108,7 @@ static void certificates(void **state)
     snprintf(url, sizeof(url), "etcds://localhost:%u/?ca=%s", port, e.certs.ca);
     assert_url(url, ROTA_AUTH, "certificate|?cert=");
     snprintf(url, sizeof(url), "etcd://127.0.0.1:%u/", port);
-    r = refusal_of(url, SHORT_MS); /* it only closes, as one does that is being restarted */
+    r = refusal_of(url, SHORT_MS); /* it only closes, as a restarting server does */
     refusal_assert(&r, ROTA_UNREACHABLE, "TLS|etcds://", secrets);
     good = rt_etcds_url(&e, NULL);
     assert_int_equal(refusal_of(good, CALL_MS).err, 0);
@@ -117,7 +117,7 @@ static void certificates(void **state)
     rt_etcds_fini(&e);
 }
 
-/* A server with a certificate that is not good, which etcdctl would not speak to either. */
+/* A server with a bad certificate, to which etcdctl would not speak either. */
 static void refuses_certificate(const struct rt_certs *certs, const char *cert, const char *key,
                                 const char *words)
 {
@@ -182,7 +182,7 @@ static void no_leader(void **state)
             break;
     }
     refusal_assert(&r, ROTA_UNREACHABLE, "leader|majority", secrets);
-    rt_server_start(&e.node[1].server); /* two are enough, and who waits long enough is served */
+    rt_server_start(&e.node[1].server); /* two are enough, and a patient waiter is served */
     assert_int_equal(refusal_of(url, LIMIT_MS).err, 0);
     rt_etcds_run(&e, 2);
     assert_nothing_left(&e);
@@ -190,7 +190,7 @@ static void no_leader(void **state)
     rt_etcds_fini(&e);
 }
 
-/* Puts until etcd has no room for more, which raises its alarm. */
+/* Puts until etcd has no more room, which raises its alarm. */
 static void fill(struct rt_etcds *e)
 {
     static char large[100001];
@@ -202,8 +202,8 @@ static void fill(struct rt_etcds *e)
     assert_int_not_equal(err, 0);
 }
 
-/* A limit that is over before the patience of a call: it is not somebody else's turn. On a machine so busy that
- * etcd did not even refuse yet, it is. */
+/* A limit that is over before the patience of a call: the error is not TIMEOUT. On a machine so busy that etcd did
+ * not even refuse yet, it is. */
 static void limit_tells_why(struct rota *r)
 {
     const struct rota_ask ask = {.limit_ms = 1000};
@@ -216,7 +216,7 @@ static void limit_tells_why(struct rota *r)
     assert_non_null(strstr(rota_errmsg(r), "out of space"));
 }
 
-/* A hold from before is given back also when the server takes nothing more. */
+/* A hold from before is given back even when the server takes nothing more. */
 static void a_full_database(void **state)
 {
     struct rt_etcds_options opts = {.extra = {"--quota-backend-bytes=800000"}};
@@ -251,7 +251,7 @@ static void nobody_there(void **state)
 
     (void)state;
     snprintf(url, sizeof(url), "etcd://127.0.0.1:%u/", (unsigned)port);
-    r = refusal_of(url, SHORT_MS / 4); /* who is not there does not come later */
+    r = refusal_of(url, SHORT_MS / 2); /* the absent will not come later */
     refusal_assert(&r, ROTA_UNREACHABLE, "refused", secrets);
     r = refusal_of("etcd://no-such-host.invalid/", SHORT_MS);
     refusal_assert(&r, ROTA_UNREACHABLE, "no-such-host.invalid", secrets);

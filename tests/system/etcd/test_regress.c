@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bugs that bit users of other clients of etcd, played again with ours on one node: each test is named by
+/* Bugs that bit users of other clients of etcd, replayed with ours on one node: each test is named by
  * its number in the list of regressions (R1 ...), and names the issue of etcd it comes from. */
 #include "lib/etcd_server.h"
 #include "lib/findings.h"
@@ -65,7 +65,7 @@ static void cut(struct behind *b)
 
 /* ---- R1: etcd #11456 ---------------------------------------------------------------------------- */
 
-/* Who waits loses its lease, then the holder leaves; what is told comes all at once, after that. */
+/* A waiter loses its lease, then the holder leaves; the notifications all come at once, after that. */
 static void r1_lease_revoked_while_waiting(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -83,7 +83,7 @@ static void r1_lease_revoked_while_waiting(void **state)
     rt_proxy_release(b.proxy, RT_PROXY_DOWN);
     assert_null(player_wished(&wish, ROTA_LOST));
     assert_int_equal(keys_of("r1"), 0);
-    /* In a new session; LOST, as long as the end of the old one is not told. */
+    /* In a new session; LOST until the end of the old one is reported. */
     UNTIL((err = rota_acquire(b.r, "r1", NULL, &lock)) != ROTA_LOST);
     assert_int_equal(err, 0);
     assert_int_equal(rota_release(lock), 0);
@@ -91,7 +91,7 @@ static void r1_lease_revoked_while_waiting(void **state)
     rota_close(a);
 }
 
-/* As Jepsen had it: the keep-alives of who waits do not get through. */
+/* As Jepsen had it: the waiter's keep-alives do not get through. */
 static void r1_lease_expired_while_waiting(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -114,7 +114,7 @@ static void r1_lease_expired_while_waiting(void **state)
 
 /* ---- R2: etcd #22082 ---------------------------------------------------------------------------- */
 
-/* A release is stuck on its way; asked for again elsewhere it is done, and the same session takes the lock
+/* A release is stuck on its way; retried elsewhere it is done, and the same session takes the lock
  * again, by the same key. Then the first one arrives. */
 static void r2_release_retried_after_a_newer_lock(void **state)
 {
@@ -145,7 +145,7 @@ static void r2_release_retried_after_a_newer_lock(void **state)
     rt_proxy_stop(proxy);
 }
 
-/* The same by hand: a key of the same name, made again in the same session, is another ticket. */
+/* The same by hand: a key of the same name, created again in the same session, is another ticket. */
 static void r2_a_key_made_again_is_another_ticket(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -214,7 +214,7 @@ static void compact(int times)
     }
 }
 
-/* Once with its watch standing, once with the watch made anew after what it waits for is history. */
+/* Once with its watch in place, once with the watch made anew after what it waits for is history. */
 static void r5_compaction_while_waiting(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -242,7 +242,7 @@ static void r5_compaction_while_waiting(void **state)
 
 /* ---- R6: etcd #19597 -------------------------------------------------------------------------------- */
 
-/* The holder goes on holding: nobody else will ever wake who waits. */
+/* The holder keeps holding: nobody else will ever wake the waiter. */
 static void r6_waiter_whose_session_died(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0), *b = player(url, LONG_MS, 0);
@@ -284,7 +284,7 @@ static bool may_hold(const struct row *row, size_t i)
     return !row->gone[i];
 }
 
-/* Those who may hold are granted, and nobody else, also after each has asked the server once more. */
+/* Those who may hold are granted, and nobody else, even after each has asked the server once more. */
 static void check_row(struct row *row)
 {
     struct rota_line *line = NULL;
@@ -300,8 +300,8 @@ static void check_row(struct row *row)
             assert_int_equal(player_granted(&row->wish[i]), may_hold(row, i));
 }
 
-/* Whoever lost a hold with its session hears of the session by the next word from the server: an ask that comes before
- * that word stands on the old lease and is lost too. This one is that ask, so that the next row's is not. */
+/* Whoever lost a hold with its session hears of that by the next word from the server: an ask that comes before that
+ * word stands on the old lease and is lost too. This one is that ask, so that the next row's is not. */
 static void hear_of_the_end(struct rota *r)
 {
     struct rota_lock *lock = NULL;
@@ -368,7 +368,7 @@ static const char *leftovers(struct rota *r)
     return rt_findings_verdict(&findings, "nothing stays");
 }
 
-/* What a mirror of the database has, or a bug of the server leaves: a ticket whose lease is not there. */
+/* What a mirror of the database has, or a bug of the server leaves: a ticket without its lease. */
 static void put_endless(const char *name)
 {
     char key[80];
@@ -376,7 +376,7 @@ static void put_endless(const char *name)
     rt_etcds_must(&etcds, "put", key, "rota1 0 0 0 - 0 0 1700000000000 119 3 who ");
 }
 
-/* The doctor counts it and says how it goes. */
+/* The doctor counts it and says how to get rid of it. */
 static void r8_a_ticket_that_nothing_ends_is_found(void **state)
 {
     struct rota *a = player(url, LONG_MS, PLAYERS_PATIENCE_MS);
@@ -403,7 +403,7 @@ static void r8_a_ticket_that_nothing_ends_is_found(void **state)
     rota_close(a);
 }
 
-/* Who waits behind it takes it out: nobody can hold it. */
+/* The waiter behind it removes it: nobody can hold it. */
 static void r8_a_ticket_that_nothing_ends_is_swept(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -419,7 +419,7 @@ static void r8_a_ticket_that_nothing_ends_is_swept(void **state)
     rota_close(a);
 }
 
-/* Data of somebody whose keys look like ours is not swept, not even offered for breaking: it is in the way. */
+/* Somebody else's data whose keys look like ours is not swept, not even offered for breaking: it is in the way. */
 static void r8_data_is_left_alone(void **state)
 {
     static const struct {

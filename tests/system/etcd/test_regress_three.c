@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bugs that bit users of other clients of etcd, played again with ours on three nodes: those that need another
+/* Bugs that bit users of other clients of etcd, replayed with ours on three nodes: those that need another
  * leader, or a member that was paused. See test_regress.c. */
 #include "lib/etcd_server.h"
 #include "lib/players.h"
@@ -51,7 +51,7 @@ static void wait_served(size_t i)
     assert_true(rt_await(serves, &node, LEADER_MS));
 }
 
-/* The leader is stopped for as long as the others need to choose another; it. */
+/* Stops the leader for as long as the others need to choose another; returns it. */
 static size_t stop_leader(void)
 {
     size_t old = leader();
@@ -79,7 +79,7 @@ static struct rt_resource *resource(const char *name)
 /* ---- R4: etcd #15247 ---------------------------------------------------------------------------- */
 
 /* A leader that was stalled past its time revokes a lease that others have kept alive. Its pause is
- * real; that it revokes, which it does only now and then, is asked of it by hand. */
+ * real; the revoke, which it does only now and then, is requested by hand. */
 static void r4_old_leader_revokes_a_living_lease(void **state)
 {
     struct rt_resource *res = resource("r4");
@@ -117,7 +117,7 @@ static void r4_old_leader_revokes_a_living_lease(void **state)
 /* ---- R9: etcd #9888, #13508 ------------------------------------------------------------------------- */
 
 #define ELECTIONS 3
-#define R9_TTL_MS 2000
+#define R9_TTL_MS 5000 /* it must not end by itself before its holder is killed */
 
 static uint32_t *holds; /* shared with the child */
 
@@ -135,14 +135,14 @@ static int hold(int index, void *arg)
         pause();
 }
 
-/* Each new leader gives every lease its whole time again: a dead holder's ticket stays as long as they
- * come, and no longer. */
+/* Each new leader gives every lease its whole time again: a dead holder's ticket stays as long as new
+ * leaders come, and no longer. */
 static void r9_takeover_after_elections(void **state)
 {
     struct player_wish wish;
     int64_t last = 0;
     (void)state;
-    uint16_t ports[NODES]; /* the leader's first: who waits is there */
+    uint16_t ports[NODES]; /* the leader's first: the waiter is there */
     for (size_t i = 0, first = leader(); i < NODES; i++)
         ports[i] = etcds.node[(first + i) % NODES].server.port;
     char *all = rt_etcds_url(&etcds, ports);
@@ -171,7 +171,7 @@ static void r9_takeover_after_elections(void **state)
 
 /* ---- R22: etcd #20418 -------------------------------------------------------------------------------- */
 
-#define R22_TTL_MS 3000
+#define R22_TTL_MS 6000 /* it must not end by itself before the member is paused */
 
 struct three { /* a holds, b waits on a member that is paused, c waits behind it */
     size_t paused;
@@ -201,8 +201,8 @@ static void three_end(struct three *t)
     rota_close(t->c);
 }
 
-/* While the member stands still the lease of who waits there ends, and the next one holds. What the member
- * still believes when it goes on must not grant anything. */
+/* While the member is paused, the lease of its waiter ends, and the next one holds. What the member
+ * still believes when it resumes must not grant anything. */
 static void r22_paused_member_longer_than_the_ttl(void **state)
 {
     struct three t = {0};

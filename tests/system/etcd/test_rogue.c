@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that are no etcd, and such that mean ill: through the whole library each gives one clear error.
+/* Servers that are no etcd, and malicious ones: through the whole library each gives one clear error.
  *
  * What the codec does with each single frame is in tests/unit/etcd/test_grpc_hostile.c. The first call of
  * a client is Status on stream 1, the second a Txn on stream 3. */
@@ -211,7 +211,7 @@ static void a_huge_reason(void **state)
     free(h.at);
 }
 
-/* The same frame so often that reads are full of it. */
+/* The same frame, repeated until it fills whole reads. */
 static void flood(uint8_t type, uint32_t id, const void *bytes, size_t n)
 {
     for (int i = 0; i < 4000; i++)
@@ -240,7 +240,7 @@ static void floods(void **state)
     meet(ROGUE_FLOODS, "empty DATA for ever", ROTA_UNREACHABLE, "answer");
 }
 
-/* What a process has from its first client on is not counted. */
+/* What a process keeps from its first client on is not counted. */
 static int warm_up(void **state)
 {
     (void)state;

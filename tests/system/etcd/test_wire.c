@@ -52,7 +52,7 @@ static bool all_answered(void *arg, const struct rt_proxy_counts *counts)
     return counts->replies >= *(uint64_t *)arg && counts->replies >= counts->requests;
 }
 
-/* Returns when nothing is under way that was asked for, and at least so many replies have come. */
+/* Returns once every request has been answered, and at least that many replies have come. */
 static void settle(struct rt_proxy *p, uint64_t replies)
 {
     assert_true(rt_proxy_await(p, all_answered, &replies, LIMIT_MS));
@@ -80,7 +80,7 @@ static struct rt_proxy *proxy_to(const struct rt_etcds *etcd)
     return proxy;
 }
 
-/* A client with a session, which it has looked at once, when its watch was there. */
+/* A client with a session, which it has looked at once its watch was there. */
 static struct rota *open_through(const struct rt_etcds *etcd, struct rt_proxy *proxy,
                                  const struct rota_options *options)
 {
@@ -156,8 +156,8 @@ static void a_failed_try_is_one_flight(void **state)
 
 /* ---- Waiting ----------------------------------------------------------------- */
 
-/* Asks for what somebody else holds; returns when it stands in line, watches who is ahead, and has
- * looked once more: three flights; with more than one ahead another, to find which to watch. */
+/* Asks for what somebody else holds; returns when it stands in line, watches the one ahead, and has
+ * looked once more: three flights; with more than one ahead a fourth, to find which to watch. */
 static void stand_in_line(struct peer *q, struct player_wish *wish, uint64_t flights)
 {
     struct rt_proxy_counts before = count_of(q->proxy);
@@ -167,7 +167,7 @@ static void stand_in_line(struct peer *q, struct player_wish *wish, uint64_t fli
     assert_cost(q->proxy, before, flights, flights, 0);
 }
 
-/* One notification and one flight for the one that is next: it looks, and in the same flight ends the
+/* One notification and one flight for the next in line: it looks, and in the same flight ends the
  * watch of the key that is gone. Nothing for the one behind it. */
 static void a_hand_over_is_one_notification_and_one_flight(void **state)
 {
@@ -220,7 +220,7 @@ static void stand_in_long_line(struct rota *const *clients, struct rt_proxy *pro
     assert_int_equal(count_of(proxy).pushes, before.pushes);
 }
 
-/* The one that holds now, and has not been released. */
+/* The ticket that holds now, and has not been released. */
 static struct player_wish *holder(void)
 {
     struct player_wish *found = NULL;
@@ -234,8 +234,8 @@ static struct player_wish *holder(void)
     return found;
 }
 
-/* A thousand tickets of four clients behind one. Each release is told to one of them, and whatever a
- * release would tell too many would be seen by the next. */
+/* A thousand tickets of four clients behind one. Each release is told to one of them; if a release told
+ * too many, the next one would show it. */
 static void a_release_wakes_one_of_a_thousand(void **state)
 {
     struct rota_options options = {.ttl_ms = QUIET_TTL_MS,
@@ -291,7 +291,7 @@ struct beating {
     struct rt_proxy_counts before;
 };
 
-/* Of more tickets the keys are looked at more seldom: 256 for each heartbeat. */
+/* With more tickets, their keys are looked at less often: 256 for each heartbeat. */
 static bool looks_each_time(const struct beating *b)
 {
     return b->held > 0 && b->held <= 256;
@@ -303,7 +303,7 @@ static void await_beats(struct beating *b, uint64_t n, uint64_t replies)
     settle(b->peer.proxy, replies);
 }
 
-/* One keep-alive, and behind it in the same flight one look at the keys of the lease. */
+/* One keep-alive, and after it in the same flight one look at the keys of the lease. */
 static void first_beat(struct beating *b)
 {
     b->lasts = look_for(b->peer.proxy, looks_each_time(b) ? KEYS_OF_LEASE : KEEP_ALIVE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 0 of N acknowledged updates are lost with a guard; without one some are, and it is said how many. See scene.h. */
+/* With a guard 0 of N acknowledged updates are lost; without one some are, and the test says how many. See scene.h. */
 #include "scene.h"
 
 #include "lib/proc.h"
@@ -17,7 +17,7 @@
 
 #define CLIENTS 5
 #define TTL_MS 2000
-#define NEXT 20 /* updates of others, at most, before one that was stopped goes on */
+#define NEXT 20 /* updates of others, at most, before a stopped one resumes */
 
 enum guarded { NOTHING, WRITES, ALL };
 
@@ -28,9 +28,9 @@ struct scene { /* shared by all processes */
     uint32_t lost;                    /* turns that ended with the lock's loss */
     uint32_t arrivals;                /* at the gate, of all */
     struct {
-        uint32_t wanted;  /* so often it is to wait at the gate, between look and write ... */
-        uint32_t arrived; /* ... so often it came there ... */
-        uint32_t go;      /* ... so often it may go on */
+        uint32_t wanted;  /* how often it must wait at the gate, between look and write ... */
+        uint32_t arrived; /* ... how often it got there ... */
+        uint32_t go;      /* ... how often it may go on */
         uint32_t wrote;   /* writes, whatever became of them */
     } client[CLIENTS];
 };
@@ -53,7 +53,7 @@ static bool judge(struct scene *s, int err, const char *what)
 {
     switch (err) {
     case 0:
-    case ROTA_BUSY: /* the database gave the transaction up: it was not done */
+    case ROTA_BUSY: /* the database gave up the transaction: it was not done */
         return true;
     case ROTA_LOST:
         rt_shared_add(&s->refused, 1);
@@ -75,7 +75,7 @@ static bool work(struct scene *s, int me, void *db, uint64_t fence)
     if (err != 0)
         return judge(s, err, "look");
     pass_gate(s, me);
-    /* Here it does not know any more whether it holds. No look at the lock could tell it for long enough. */
+    /* Here it no longer knows whether it holds. No look at the lock could assure it for long enough. */
     err = guard_store.write(db, s->guarded != NOTHING ? fence : 0, value + 1);
     rt_shared_add(&s->client[me].wrote, 1);
     if (err == 0)
@@ -161,11 +161,11 @@ static void go_on_in_the_midst(struct scene *s, int me, pid_t pid)
     for (int i = 0; i < CLIENTS; i++)
         if (i != me)
             let_go(s, i);
-    for (int i = 0; i < CLIENTS; i++) /* so that none comes to the next one's gate by this call */
+    for (int i = 0; i < CLIENTS; i++) /* so that none heeds this call at the next gate */
         rt_shared_wait(&s->client[i].arrived, s->client[i].wanted);
 }
 
-/* One is stopped, with what it saw in mind, until another has its place. */
+/* One is stopped, with what it saw in mind, until another has taken its place. */
 static void pause_one(struct scene *s, const pid_t *pids, struct rt_random *random, bool midst)
 {
     int me = (int)rt_random_below(random, CLIENTS);

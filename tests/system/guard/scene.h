@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scene that locks are known to lose updates in: a holder is stopped between look and write, past its ttl.
+/* The scene in which locks are known to lose updates: a holder is stopped between look and write, past its ttl.
  *
- * Clients take a lock, look at a counter, write it plus one, and let go; each write that was acknowledged counts. One
- * is stopped in between (SIGSTOP), another takes over when the ttl has ended, and then the first writes what
- * it had in mind. A store is where the counter is; the lock is elsewhere, or in the same server. */
+ * Clients take a lock, look at a counter, write it plus one, and let go; each acknowledged write counts. One is stopped
+ * in between (SIGSTOP), another takes over when the ttl has ended, and then the first writes what it had in mind. A
+ * store is where the counter is; the lock is elsewhere, or in the same server. */
 #ifndef RT_GUARD_SCENE_H
 #define RT_GUARD_SCENE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter in a file; the lock is in a Redis, since those of file: outlast a stop. */
+/* The counter in a file; the lock is in a Redis, since locks of file: outlast a stop. */
 #include "lib/proc.h"
 #include "lib/redis_server.h"
 #include "scene.h"
@@ -60,7 +60,7 @@ static int look(void *db, uint64_t fence, uint64_t *value)
     return err;
 }
 
-/* As careful programs write files, but for the fence. */
+/* As careful programs write files, except for the fence. */
 static int write_plainly(const char *text)
 {
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter in a SQL server: what the stores of all of them share. */
+/* The counter in a SQL server: what the stores on all of them share. */
 #ifndef RT_GUARD_STORE_SQL_H
 #define RT_GUARD_STORE_SQL_H
 

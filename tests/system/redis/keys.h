@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Rota may leave in Redis when everybody has gone: the layout's mark and a counter per room. */
+/* What Rota may leave in Redis once everybody has gone: the layout's mark and a counter per room. */
 #ifndef RT_KEYS_H
 #define RT_KEYS_H
 
@@ -13,7 +13,7 @@ struct redis_nodes {
 /* A stage_left_fn over struct redis_nodes: keys beyond those, on all nodes that are primaries. */
 size_t redis_keys_left(void *nodes, char *text, size_t size);
 
-/* The whole number of keys of one node. */
+/* The total number of keys on one node. */
 size_t redis_key_count(struct rt_redis *node);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define ROUNDS 30
 #define REST_US \
-    20000 /* who asks again at once would have it most of the time, as with any two that ask again and again */
+    20000 /* one that asks again at once would have it most of the time, as with any two that keep asking */
 #define ASK_US 3000
 
 static const char name[] = "moving";
@@ -143,7 +143,7 @@ static void test_the_foreign_holder_is_named(void **state)
     rt_redis_must(&stage.node, "DEL %s", name); /* by somebody's hand */
     assert_int_equal(rota_check(lock), ROTA_LOST);
     assert_int_equal(rota_release(lock), ROTA_LOST);
-    /* A key of another kind is no lock: said, and the line is left. */
+    /* A key of another kind is no lock: the error says so, and the line is left. */
     rt_redis_must(&stage.node, "HSET %s field value", name);
     assert_int_equal(rota_acquire(r, name, &try, &lock), ROTA_INVALID);
     assert_non_null(strstr(rota_errmsg(r), "also=token"));

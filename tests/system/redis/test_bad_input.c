@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that refuse, cannot, or are none: one clear error in time, and nothing left behind. */
+/* Servers that refuse, cannot, or are no Redis: one clear error in time, and nothing left behind. */
 #include "keys.h"
 #include "lib/history.h"
 #include "lib/proc.h"
@@ -85,7 +85,7 @@ static void a_wrong_password(void **state)
     rt_redis_fini(&node);
 }
 
-/* A user who may not do what Rota needs. The first right that is missing is named. */
+/* A user who may not do what Rota needs. The error names the first right that is missing. */
 static void missing_rights(void **state)
 {
     static const struct {
@@ -151,7 +151,7 @@ static void a_replica(void **state)
     rt_redis_fini(&primary);
 }
 
-/* A hold from before is given back also when the server takes nothing more. */
+/* A hold from before is given back even when the server takes nothing more. */
 static void a_full_server(void **state)
 {
     struct rota_options opts = {.ttl_ms = 10000};
@@ -182,14 +182,22 @@ static void a_full_server(void **state)
     rt_redis_fini(&node);
 }
 
-/* Redis can be made to load slowly: so many microseconds for each key. */
+/* However busy the machine is. */
+static void must_open_patiently(const char *url)
+{
+    struct rota_options patient = {.ttl_ms = 1000, .call_ms = 60000};
+    struct rota *r;
+
+    assert_int_equal(rota_open(&r, url, &patient), 0);
+    rota_close(r);
+}
+
+/* Redis can be made to load slowly: a number of microseconds for each key. */
 static void a_server_that_loads(void **state)
 {
     struct rt_redis_options opts = {.extra = "key-load-delay 1000\n"
                                              "loading-process-events-interval-bytes 1024\n"};
-    struct rota_options patient = {.ttl_ms = 1000, .call_ms = 60000};
     struct rt_redis node;
-    struct rota *r = NULL;
     char *url;
 
     (void)state;
@@ -201,8 +209,7 @@ static void a_server_that_loads(void **state)
     rt_server_start(&node.server);
     rt_server_await(&node.server, rt_server_accepts, NULL, LATE_MS);
     assert_url(url, ROTA_UNREACHABLE, "loading");
-    assert_int_equal(rota_open(&r, url, &patient), 0); /* it waits for the end of that */
-    rota_close(r);
+    must_open_patiently(url); /* waits for the end of that */
     free(url);
     rt_redis_fini(&node);
 }
@@ -221,14 +228,14 @@ static void a_key_of_another_type(void **state)
         rt_redis_start(&node, NULL);
         url = rt_redis_url(&node, 0);
         if (strstr(keys[i], "meta") == NULL)
-            assert_int_equal(try_url(url).err, 0);
+            must_open_patiently(url); /* makes the layout */
         freeReplyObject(rt_redis_do(&node, "DEL rota:{0} rota:{0}:e"));
         snprintf(key, sizeof(key), "%s", keys[i]);
         snprintf(command, sizeof(command), "SET %s foreign", key);
         rt_redis_must(&node, command);
         before = redis_key_count(&node);
         assert_url(url, ROTA_PROTOCOL, NULL);
-        /* A session may stay for its ttl; nothing that stands in a line. */
+        /* A session may stay for its ttl, but nothing that stands in a line. */
         assert_true(redis_key_count(&node) <= before + 2);
         free(url);
         rt_redis_fini(&node);

@@ -53,7 +53,7 @@ static void ring_close(struct ring *r)
     rt_redis_cluster_free(r->cluster);
 }
 
-/* The slot of some key that stands on NODE just now; RT_CLUSTER_SLOTS: there is none. */
+/* The slot of some key that is on NODE just now; RT_CLUSTER_SLOTS: there is none. */
 static unsigned slot_in_use(struct ring *r, int node)
 {
     redisReply *reply = rt_redis_do(&r->cluster->node[node], "KEYS rota:*");
@@ -126,7 +126,7 @@ static bool took_over(void *arg)
     return is_primary(p->ring, p->replica);
 }
 
-/* Asked for, or after kill -9 of the primary. */
+/* A failover, requested or after kill -9 of the primary. */
 static void change_primary(struct pair *p, bool killed)
 {
     struct rt_redis_cluster *c = p->ring->cluster;
@@ -134,7 +134,7 @@ static void change_primary(struct pair *p, bool killed)
 
     stage_mark(p->ring->st);
     if (!killed) {
-        /* One that takes long, as on a busy machine, is given up by the replica. */
+        /* The replica gives up a failover that takes long, as on a busy machine. */
         for (int tries = 0; !rt_redis_cluster_failover(c, p->replica, LIMIT_MS / 4); tries++) {
             assert_true(tries < 6);
             if (took_over(p))

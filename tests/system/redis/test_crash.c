@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Redis is killed -9 and started again under contenders: with appendfsync always nothing breaks;
- * without persistence everything is forgotten, and yet fences grow and every loss is told. */
+ * without persistence everything is forgotten, and yet fences grow and every loss is reported. */
 #include "keys.h"
 #include "lib/history.h"
 #include "stage.h"

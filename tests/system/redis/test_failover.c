@@ -16,6 +16,7 @@
 #define FAILOVERS 3 /* x 17: the 50 of make torture */
 #define LIMIT_MS 30000
 #define TTL_MS 1000
+#define LONG_TTL_MS 10000 /* nothing ends by itself before it is told */
 
 static struct stage_plan plan_of(const char *title)
 {
@@ -40,7 +41,7 @@ static void failover(struct stage *st, struct rt_redis_sentinels *s, uint32_t ro
     stage_pause(st, stage_below(st, 300));
     stage_mark(st);
     if (round % 3 != 1) {
-        /* Sentinel gives one up that takes long, as on a busy machine. */
+        /* Sentinel gives up a failover that takes long, as on a busy machine. */
         for (int tries = 0; rt_redis_sentinels_failover(s, LIMIT_MS / 6) < 0; tries++)
             assert_true(tries < 6);
         return;
@@ -82,7 +83,7 @@ static void follow(struct rt_redis *replica, const struct rt_redis *primary)
     assert_true(rt_await(in_step, replica, LIMIT_MS));
 }
 
-/* REPLICA hears nothing more for STALE_MS, then everybody is led to it and the primary dies. */
+/* REPLICA hears nothing more for STALE_MS; then everybody is led to it and the primary dies. */
 static void promote_stale(struct stage *st, struct rt_proxy *proxy, struct rt_redis *primary,
                           struct rt_redis *replica, uint32_t stale_ms)
 {
@@ -142,7 +143,7 @@ struct holder {
 static void holder_open(struct holder *h, struct rt_redis *node)
 {
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .port = node->server.port};
-    struct rota_options options = {.ttl_ms = TTL_MS};
+    struct rota_options options = {.ttl_ms = LONG_TTL_MS};
 
     h->proxy = rt_proxy_start(&opts);
     h->url = rt_redis_url(node, rt_proxy_port(h->proxy));
@@ -191,7 +192,7 @@ static void the_resource_refuses_the_old_holder(void **state)
     assert_true(rota_fence(new.lock) > rota_fence(old.lock));
     assert_int_equal(rota_guard(new.lock, &highest), 0);
     assert_int_equal(rota_guard(old.lock, &highest), ROTA_LOST);
-    /* The old primary is gone, its clients are led to the new one: which does not know the hold. */
+    /* The old primary is gone; its clients are led to the new one, which does not know the hold. */
     rt_proxy_target(old.proxy, NULL, replica.server.port);
     rt_redis_kill(&primary);
     assert_true(rt_await(is_told, &told, LIMIT_MS));

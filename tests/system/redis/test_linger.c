@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lingering tenure is had in three messages; passing on overtakes who waits elsewhere so often only. */
+/* A lingering tenure is taken over in three messages; passing on overtakes waiters elsewhere only a limited number of
+ * times. */
 #include "lib/proc.h"
 #include "lib/redis_server.h"
 #include "stage.h"
@@ -127,7 +128,7 @@ static void a_lingering_tenure_is_had_in_three_messages(void **state)
 
 struct crowd {
     struct rota *rota;
-    uint64_t grants;    /* of our threads, counted by who holds: one at a time */
+    uint64_t grants;    /* of our threads, counted by the holder: one at a time */
     uint64_t left;      /* the number of the last ticket that was left */
     uint64_t wanted_at; /* `grants` when the tenure was first wanted; 0: it is not */
     uint64_t worst, rounds;
@@ -156,7 +157,8 @@ static void on_line(void *arg, int level, const char *line)
         c->wanted_at = 0;
         c->left = number;
     } else if (number <= c->left) {
-        /* A WANTED that crossed the LEAVE: it says nothing of the next tenure, which is wanted when its own comes. */
+        /* A WANTED that crossed the LEAVE: it says nothing about the next tenure, which is wanted when its own WANTED
+         * comes. */
     } else if (c->wanted_at == 0 && (strncmp(what, "! WANTED", 8) == 0 ||
                                      (what[0] == '<' && strstr(what, " wanted") != NULL))) {
         /* + 1: so that 0 is free to say no. One more may hold and not have counted yet. */

@@ -16,6 +16,7 @@
 
 #define PROCESSES 8 /* with a proxy each; and one more that is killed now and then */
 #define TTL_MS 1000
+#define LONG_TTL_MS 6000 /* where nothing may be lost, and a heartbeat comes soon */
 
 /* Scripts that the contenders call; `break` and `inspect_session` are not among them. */
 static const enum rt_redis_script scripts[] = {
@@ -45,7 +46,7 @@ static void kinds_make(struct treat_kind *kinds)
     kinds[n] = (struct treat_kind){"push", NULL, true};
 }
 
-/* So that the rare requests come: who has lost pushes asks what is held, who waits for a dead one sweeps. */
+/* Provokes the rare requests: a client that lost pushes asks what is held, one that waits for a dead one sweeps. */
 static void stir(struct stage *st, void *arg)
 {
     struct rt_redis *node = arg;
@@ -128,7 +129,7 @@ struct two { /* clients with a proxy each */
 
 static void two_open(struct two *t)
 {
-    struct rota_options options = {.ttl_ms = TTL_MS};
+    struct rota_options options = {.ttl_ms = LONG_TTL_MS};
 
     rt_redis_start(&t->node, NULL);
     for (int i = 0; i < 2; i++) {
@@ -165,7 +166,7 @@ static bool is_granted(void *arg)
     return __atomic_load_n((struct rota_lock **)arg, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* What comes a second time is not taken for the answer to the request behind it. */
+/* A reply that comes twice is not taken for the answer to the next request. */
 static void a_doubled_reply_answers_nothing_else(void **state)
 {
     const char *join = rt_redis_script_text(RT_REDIS_SCRIPT_JOIN, false)->sha1;
@@ -206,7 +207,7 @@ static bool stand_in_line(void *arg)
     return two;
 }
 
-/* Nothing follows the push that is lost, so no gap shows: the heartbeat does. */
+/* Nothing follows the lost push, so no gap shows: the heartbeat reveals it. */
 static void a_lost_push_is_made_up_for(void **state)
 {
     struct rt_fault lost = {.on = RT_FAULT_PUSH, .what = RT_FAULT_DROP};

@@ -40,7 +40,7 @@ static int node_of(struct ring *r, uint32_t room)
     return rt_redis_cluster_owner(r->cluster, 0, rt_redis_cluster_slot(r->cluster, key));
 }
 
-/* The first name from the Nth on that is in a room at the far node; which room. */
+/* The first name from the Nth on that is in a room at the far node; returns which room. */
 static uint32_t find_name(struct ring *r, int n, char out[16])
 {
     static struct rt_redis_conn rooms = {.room_count = RT_REDIS_ROOMS_CLUSTER};
@@ -248,8 +248,8 @@ static void a_node_is_late(void **state)
 
 /* ---- By chance -------------------------------------------------------------------- */
 
-/* The node of room 0, where every session begins, is silent for as long as it likes: who has tickets on other nodes
- * only keeps them, takes more there, and is as before when it is heard again. */
+/* The node of room 0, where every session begins, is silent for as long as it likes: a client with tickets only on
+ * other nodes keeps them, takes more there, and is as before when the node is heard again. */
 static void the_first_node_is_silent(void **state)
 {
     struct asker a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contenders are stopped past the ttl, who holds as well as who waits, and go on afterwards. */
+/* Contenders, holders as well as waiters, are stopped past the ttl and go on afterwards. */
 #include "keys.h"
 #include "scenes.h"
 

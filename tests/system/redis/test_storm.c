@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contenders killed at random under load; and that a release wakes nobody but whom it grants. */
+/* Contenders killed at random under load; and a release wakes only the one it grants. */
 #include "keys.h"
 #include "scenes.h"
 

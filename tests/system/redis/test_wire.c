@@ -14,6 +14,8 @@
 
 #define QUIET_TTL_MS 120000 /* no heartbeat comes between */
 #define LIMIT_MS 20000
+#define BEAT_TTL_MS \
+    4500 /* heartbeats so far apart that none comes between a look at them and a count */
 
 struct wire {
     struct rt_redis node;
@@ -31,7 +33,8 @@ static bool is_quiet(void *arg, const struct rt_proxy_counts *counts)
 }
 
 /* A client that will ask nothing by itself: its session is open, the scripts are known, and it has heard that it is
- * subscribed. To hear that while a ticket is leaving makes it ask the room what it has missed, beside whatever is counted. */
+ * subscribed. To hear that while a ticket is leaving makes it ask the room what it has missed, beside whatever is
+ * counted. */
 static void peer_open(struct peer *p, const struct rt_redis *node, uint32_t ttl_ms)
 {
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .port = node->server.port};
@@ -48,11 +51,11 @@ static void peer_open(struct peer *p, const struct rt_redis *node, uint32_t ttl_
     assert_int_equal(rota_acquire(p->rota, "first", NULL, &first), 0);
     assert_true(rt_proxy_await_hits(p->proxy, subscribes, 1, LIMIT_MS));
     assert_true(rt_proxy_await(p->proxy, is_quiet, NULL, LIMIT_MS));
-    /* What is answered from now on is heard behind it. */
+    /* What is answered from now on is heard after it. */
     assert_int_equal(rota_acquire(p->rota, "second", NULL, &second), 0);
     assert_int_equal(rota_release(second), 0);
     assert_int_equal(rota_release(first), 0);
-    /* What nobody waits for travels beside: no request counts as a flight until it is answered. */
+    /* What nobody waits for travels alongside: no request counts as a flight until it is answered. */
     assert_true(rt_proxy_await(p->proxy, is_quiet, NULL, LIMIT_MS));
     rt_proxy_fault_end(p->proxy, subscribes);
     free(url);
@@ -153,7 +156,7 @@ static bool has_requests(void *arg, const struct rt_proxy_counts *counts)
     return counts->replies >= ((struct requests_until *)arg)->least;
 }
 
-/* Asks for the lock that somebody else holds; returns when the server has put it in line. */
+/* Asks for the lock that somebody else holds; returns once the server has put it in line. */
 static void stand_in_line(struct peer *q, struct wait *waiter)
 {
     struct rt_proxy_counts counts;
@@ -165,7 +168,7 @@ static void stand_in_line(struct peer *q, struct wait *waiter)
     assert_true(rt_proxy_await(q->proxy, has_requests, &until, LIMIT_MS));
 }
 
-/* The first that waits finds out what it may have missed; a push that overtakes that answer makes
+/* The first waiter finds out what it may have missed; a push that overtakes that answer makes
  * it ask once more. */
 static void wait_once(struct peer *p, struct peer *q)
 {
@@ -232,11 +235,11 @@ static void one_heartbeat_whatever_is_held(void **state)
         uint32_t fault;
         struct peer p;
 
-        peer_open(&p, &w->node, 1500);
+        peer_open(&p, &w->node, BEAT_TTL_MS);
         hold_many(p.rota, locks, sizes[i]);
         fault = rt_proxy_fault(p.proxy, &look);
         assert_true(rt_proxy_await_hits(p.proxy, fault, 1, LIMIT_MS));
-        before = count_of(&p); /* the first is counted now: two more, half a second apart */
+        before = count_of(&p); /* the first is counted now: two more */
         assert_true(rt_proxy_await_hits(p.proxy, fault, 3, LIMIT_MS));
         assert_cost(&p, before, 2, 0);
         for (size_t k = 0; k < sizes[i]; k++)
@@ -275,7 +278,7 @@ static bool has_beats(void *arg)
 static void a_cluster_has_one_flight_per_node(void **state)
 {
     struct rt_redis_cluster *c = rt_redis_cluster_new(NULL, true, 1);
-    struct rota_options options = {.ttl_ms = 1500, .flags = ROTA_METRICS};
+    struct rota_options options = {.ttl_ms = BEAT_TTL_MS, .flags = ROTA_METRICS};
     struct rt_proxy_counts before[3], after[3];
     static struct rota_lock *locks[100];
     char *url = rt_redis_cluster_url(c);
@@ -287,7 +290,7 @@ static void a_cluster_has_one_flight_per_node(void **state)
     hold_many(r, locks, 100);
     b = (struct beats){r, beats_sent(r) + 1};
     assert_true(rt_await(has_beats, &b, LIMIT_MS));
-    b.least++; /* from the begin of one to the begin of the third after it */
+    b.least++; /* from the start of one to the start of the third after it */
     assert_true(rt_await(has_beats, &b, LIMIT_MS));
     for (int i = 0; i < 3; i++)
         rt_proxy_counts(c->proxy[i], &before[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that refuse, cannot, or are none. A minority of them is not noticed; a majority is one clear error in time, that says
- * why, and nothing stays behind. */
+/* Nodes that refuse, cannot, or are no Redis. A minority of them is not noticed; a majority is one clear error in time
+ * that says why, and nothing stays behind. */
 #include "five.h"
 #include "lib/history.h"
 #include "lib/refusal.h"
@@ -46,7 +46,7 @@ static void assert_good(const char *url)
         fail_msg("%s: %s", rota_strerror(o.err), o.text);
 }
 
-/* Something is wrong with one node after the other: two do no harm, three are told. */
+/* One node after another goes wrong: two do no harm, three are reported. */
 static void one_by_one(struct rt_redis_redlock *r, const char *url,
                        void (*spoil)(struct rt_redis *node), int err, const char *words)
 {
@@ -90,7 +90,7 @@ static void passwords(void **state)
     rt_redis_redlock_free(r);
 }
 
-/* A user who may not do what Redlock needs: whatever is missing, it is told by its name. */
+/* A user who may not do what Redlock needs: the error names whatever is missing. */
 static void missing_rights(void **state)
 {
     static const char *const missing[][2] = {
@@ -173,7 +173,7 @@ static void members_of_a_cluster(void **state)
     rt_redis_redlock_free(r);
 }
 
-/* A hold from before is given back also when the nodes take nothing more. */
+/* A hold from before is given back even when the nodes take nothing more. */
 static void full_nodes(void **state)
 {
     struct rota_options opts = {.ttl_ms = 10000, .call_ms = GOOD_MS};
@@ -215,7 +215,7 @@ static void hash_for_counter(struct rt_redis *node)
     rt_redis_must(node, "HSET rota:f a b");
 }
 
-/* Somebody wrote where the counter is: a lock without a number that grows is none. */
+/* Somebody overwrote the counter: a lock without a number that grows is no lock. */
 static void counters_that_are_none(void **state)
 {
     char *url = rt_redis_redlock_url(five, "max_ttl=0");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clocks of two of five nodes jump forward, so that what they have is over before its time. A lock that all five have is
- * not touched by that. One that a bare majority has gets a second holder: that is counted and told, its fence is larger, and the guard
- * keeps the first out. */
+/* The clocks of two of five nodes jump forward, so that what they have ends before its time. A lock that all five have
+ * is not affected. One that a bare majority has gets a second holder: that is counted and reported, its fence is
+ * larger, and the guard keeps the first out. */
 #include "five.h"
+#include "lib/servers.h"
 #include "stage.h"
 
 #include <fcntl.h>
@@ -103,14 +104,19 @@ static void clocks_of_two_move(void **state)
 
 static struct rota *open_at(const char *url)
 {
-    struct rota_options opts = {.ttl_ms = 10 * TTL_MS, .call_ms = 2000};
+    struct rota_options opts = {.ttl_ms = 10 * TTL_MS, .call_ms = 10 * TTL_MS};
     struct rota *r = NULL;
     assert_int_equal(rota_open(&r, url, &opts), 0);
     return r;
 }
 
-/* One holds by the nodes of MASK, the clocks jump, another tries: whether both hold then. The first writes behind the second's
- * back, and is refused. */
+static bool is_on(void *arg)
+{
+    return five_have(&five, "clocks") == *(const int *)arg;
+}
+
+/* One holds by the nodes in MASK, the clocks jump, another tries; returns whether both then hold. The first writes
+ * behind the second's back, and is refused. */
 static bool both_hold(unsigned mask, const char *path)
 {
     struct rota_ask try = {.flags = ROTA_TRY};
@@ -118,10 +124,12 @@ static bool both_hold(unsigned mask, const char *path)
     struct five_door door;
     char *url = rt_redis_redlock_url(&five, "max_ttl=0");
     static int64_t by;
+    int nodes = __builtin_popcount(mask);
     five_door_open(&door, &five, "max_ttl=0");
     five_door_only(&door, mask);
     struct rota *a = open_at(door.url), *b = open_at(url);
     assert_int_equal(rota_acquire(a, "clocks", &try, &first), 0);
+    assert_true(rt_await(is_on, &nodes, 10 * TTL_MS)); /* three are enough to be granted it */
     shift(by += HOUR_US);
     int err = rota_acquire(b, "clocks", &try, &second);
     bool both = err == 0 && rota_remaining_ms(first) > 0;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define TTL_MS 1000
-#define COUNTS_S 3 /* up for so long by its own words it counts, with ?max_ttl=1s */
+#define COUNTS_S 3 /* a node counts once up this long, it says, with ?max_ttl=1s */
 #define CALL_MS 20000
 
 static struct rt_redis_redlock *five;
@@ -143,7 +143,8 @@ static void one_server_has_one_voice(void **state)
     assert_in_range(lines, 1, 2); /* of two nodes */
 }
 
-/* What the user may not do, on two nodes and on three. (Who may not run scripts, or reach rota:f, is not greeted: "goes on" says so.) */
+/* What the user may not do, on two nodes and on three. (A user who may not run scripts, or reach rota:f, is not
+ * greeted: "goes on" says so.) */
 static void rights_that_are_missing(void **state)
 {
     static const struct {

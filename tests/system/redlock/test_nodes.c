@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes are killed, stopped, and come back without their data, under contenders: with two of five away locks go on, never two
- * hold, and fences grow; every loss is told. */
+/* Nodes are killed, stopped, and come back without their data, under contenders: with two of five away locks go on, two
+ * never hold, and fences grow; every loss is reported. */
 #include "five.h"
 #include "lib/history.h"
 #include "stage.h"
@@ -15,7 +15,7 @@
 
 #define TTL_MS 1000
 #define COUNTS_S \
-    3 /* up for so long by its own words it counts: the ttl, and a second that it may say too much */
+    3 /* a node counts once up this long, it says: the ttl, and a second by which it may overstate */
 #define ROUNDS 2
 
 static const struct stage_plan base = {.processes = 6,
@@ -35,7 +35,7 @@ static const struct stage_plan crowd = {.processes = 4,
                                         .ttl_ms = TTL_MS,
                                         .pause_us = 5000};
 
-/* Two of five, drawn. */
+/* Two of five, at random. */
 static void draw(struct stage *st, int *a, int *b)
 {
     *a = (int)stage_below(st, RT_REDLOCK_FIVE);
@@ -119,7 +119,7 @@ static void two_of_five_hang(void **state)
     play(base, "two of five stopped for longer than the ttl", stop_round);
 }
 
-/* At length they hardly pause: it is there for many grants. */
+/* The long version hardly pauses: it is there for many grants. */
 static void fences_grow(void **state)
 {
     struct stage_plan plan = crowd;

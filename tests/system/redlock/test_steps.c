@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Redlock step by step: too few nodes, replies lost behind a SET, Redlock's A,B,C and C,D,E after a restart, with the delay and
- * without it, foreign keys in the way. */
+/* Redlock step by step: too few nodes, replies lost after a SET, Redlock's A,B,C and C,D,E after a restart, with the
+ * delay and without it, foreign keys in the way. */
 #include "engine/redlock/redlock.h"
 #include "five.h"
 
@@ -15,7 +15,8 @@
 
 #define TTL_MS 2000
 #define LONG_MS 30000
-#define COUNTS_S 4 /* up for so long by its own words it counts */
+#define CALL_MS 5000
+#define COUNTS_S 4 /* a node counts once up this long, it says */
 #define TAKE (rt_redlock_texts[RT_REDLOCK_TAKE][0].sha1)
 #define HOLD (rt_redlock_texts[RT_REDLOCK_HOLD][0].sha1)
 
@@ -29,11 +30,6 @@ static struct rota *open_for(const char *url, uint32_t ttl_ms, uint32_t call_ms)
     if (err != 0)
         fail_msg("%s: %s", url, rota_errmsg(NULL));
     return r;
-}
-
-static struct rota *open_at(const char *url)
-{
-    return open_for(url, TTL_MS, 1000);
 }
 
 static int try_lock(struct rota *r, const char *name, struct rota_lock **lock)
@@ -53,7 +49,7 @@ static bool is_count(void *arg)
     return five_have(five, c->name) == c->want;
 }
 
-/* Long before a ttl of TTL_MS frees it. */
+/* Long before the ttl frees it. */
 static void on_before(const char *name, int nodes, uint32_t ttl_ms)
 {
     struct count c = {name, nodes};
@@ -61,21 +57,16 @@ static void on_before(const char *name, int nodes, uint32_t ttl_ms)
         fail_msg("%s is on %d nodes, not on %d", name, five_have(five, name), nodes);
 }
 
-static void soon_on(const char *name, int nodes)
-{
-    on_before(name, nodes, TTL_MS);
-}
-
 /* ---- Too few nodes ------------------------------------------------------------ */
 
-/* With two of five away it is one flight as before; with three it says so, and who. */
+/* With two of five away it is one flight as before; with three the error says so, and names them. */
 static void three_away_is_a_clear_error(void **state)
 {
     struct five_door door;
     struct rota_lock *lock = NULL;
     (void)state;
     five_door_open(&door, five, "max_ttl=0");
-    struct rota *r = open_at(door.url);
+    struct rota *r = open_for(door.url, LONG_MS, CALL_MS);
     for (unsigned mask = 0x1f; mask != 0x3; mask >>= 1) { /* five, four, three of them */
         five_door_only(&door, mask);
         assert_int_equal(try_lock(r, "steps", &lock), 0);
@@ -89,7 +80,7 @@ static void three_away_is_a_clear_error(void **state)
     assert_int_equal(err, ROTA_UNREACHABLE);
     assert_non_null(strstr(rota_errmsg(r), " of 5 nodes can be counted on, and 3 are needed"));
     assert_non_null(strstr(rota_errmsg(r), "127.0.0.1"));
-    soon_on("steps", 0); /* what two of them gave was given back */
+    on_before("steps", 0, LONG_MS); /* what two of them gave was given back */
     five_door_only(&door, 0x1f);
     while (try_lock(r, "steps", &lock) != 0) /* they are dialed again, by and by */
         continue;
@@ -161,7 +152,7 @@ static void one_or_two_away_is_two_flights_at_most(void **state)
     }
 }
 
-/* Three hang: it is said who. */
+/* Three hang: the error says which. */
 static void three_hang(uint32_t ttl_ms)
 {
     struct five_door door;
@@ -198,7 +189,7 @@ static void three_hang_is_a_clear_error(void **state)
 
 /* ---- Replies lost ---------------------------------------------------------------- */
 
-/* The SETs are done, and whoever did them is not heard: nothing may stay. */
+/* The SETs are done, but the nodes that did them are not heard: nothing may stay. */
 static void replies_lost_behind_a_set(void **state)
 {
     struct rt_fault fault = {.on = RT_FAULT_REPLY, .what = RT_FAULT_SILENCE, .match = TAKE};
@@ -206,30 +197,31 @@ static void replies_lost_behind_a_set(void **state)
     struct rota_lock *lock = NULL;
     (void)state;
     five_door_open(&door, five, "max_ttl=0");
-    struct rota *r = open_at(door.url);
+    struct rota *r = open_for(door.url, LONG_MS, LONG_MS);
     assert_int_equal(try_lock(r, "lost", &lock), 0); /* the scripts are there */
     assert_int_equal(rota_release(lock), 0);
     for (int i = 0; i < 2; i++)
         (void)rt_proxy_fault(door.proxy[i], &fault);
     assert_int_equal(try_lock(r, "lost", &lock), 0); /* the other three agree */
-    soon_on("lost", 5);
+    on_before("lost", 5, LONG_MS);
     assert_int_equal(rota_release(lock), 0);
-    soon_on("lost", 0);
+    on_before("lost", 0, LONG_MS);
     for (int i = 0; i < 3; i++)
         (void)rt_proxy_fault(door.proxy[i], &fault);
     int err = try_lock(r, "lost", &lock); /* asked again over new connections */
     if (err == 0)
         err = rota_release(lock);
     assert_true(err == 0 || err == ROTA_UNREACHABLE);
-    soon_on("lost", 0);
+    on_before("lost", 0, LONG_MS);
     rota_close(r);
     five_door_close(&door);
 }
 
 /* ---- A restart ---------------------------------------------------------------------- */
 
-/* One takes it by A, B, C; C is restarted without its data; another can reach C, D, E. Whether that one holds. */
-static bool second_holder(const char *params)
+/* One client takes it on A, B, C; C is restarted without its data; another can reach C, D, E. Returns whether the other
+ * holds. */
+static bool second_holder(const char *params, uint32_t ttl_ms, uint32_t call_ms)
 {
     struct five_door one, other;
     struct rota_lock *first = NULL, *second = NULL;
@@ -237,7 +229,7 @@ static bool second_holder(const char *params)
     five_door_open(&other, five, params);
     five_door_only(&one, 0x07);
     five_door_only(&other, 0x1c);
-    struct rota *a = open_at(one.url), *b = open_at(other.url);
+    struct rota *a = open_for(one.url, ttl_ms, call_ms), *b = open_for(other.url, ttl_ms, call_ms);
     assert_int_equal(try_lock(a, "restart", &first), 0);
     assert_int_equal(try_lock(b, "restart", &second), ROTA_BUSY);
     rt_redis_kill(&five->node[2]);
@@ -263,14 +255,14 @@ static void delayed_restart_has_no_second_holder(void **state)
 {
     (void)state;
     five_up_for(five, COUNTS_S);
-    assert_false(second_holder("max_ttl=2s"));
+    assert_false(second_holder("max_ttl=2s", TTL_MS, 1000));
 }
 
 /* The control: what the delay is for. */
 static void without_the_delay_there_is_one(void **state)
 {
     (void)state;
-    assert_true(second_holder("max_ttl=0"));
+    assert_true(second_holder("max_ttl=0", LONG_MS, CALL_MS));
 }
 
 /* ---- Others on the same keys ------------------------------------------------------------ */
@@ -280,7 +272,7 @@ static void foreign_keys_are_in_the_way(void **state)
     struct rota_lock *lock = NULL;
     struct rota_line *line = NULL;
     char *url = rt_redis_redlock_url(five, "max_ttl=0");
-    struct rota *r = open_at(url);
+    struct rota *r = open_for(url, LONG_MS, LONG_MS);
     (void)state;
     for (int i = 0; i < 3; i++) /* as redsync would */
         rt_redis_must(&five->node[i], "SET theirs c29tZWJvZHkgZWxzZQ== NX PX 60000");
@@ -296,7 +288,7 @@ static void foreign_keys_are_in_the_way(void **state)
     assert_non_null(strstr(rota_errmsg(r), "has a hash there"));
     for (int i = 0; i < 3; i++)
         rt_redis_must(&five->node[i], "DEL theirs hash");
-    soon_on("theirs", 0);
+    on_before("theirs", 0, LONG_MS);
     assert_int_equal(try_lock(r, "theirs", &lock), 0);
     assert_int_equal(rota_release(lock), 0);
     rota_close(r);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # hold.sh ROTA URL: the dialects whose locks live with a connection, beside sessions of psql and mariadb: foreign holders are
-# named, sessions that are killed are lost at once, who waits is woken by the server, rows do not block each other.
+# named, killed sessions are lost at once, the server wakes waiters, rows do not block each other.
 set -u
 rota=$1 url=$2
 case $url in
@@ -88,10 +88,10 @@ fails() # CODE COMMAND...
     [ $? -eq "$code" ]
 }
 
-# Runs until somebody has ended the connection that holds NAME, then tells its exit code.
+# Runs until somebody has ended the connection that holds NAME, then prints its exit code.
 lost() # DIALECT NAME
 {
-    rm -f "$folder/runs" # else it is killed before it is told that it holds, and asks anew
+    rm -f "$folder/runs" # otherwise it is killed before it is told that it holds, and asks anew
     "$rota" --on "$(on "$1")" run "$2" -- sh -c "touch '$folder/runs'; exec sleep 60" &
     run=$!
     until [ -e "$folder/runs" ]; do sleep 0.02; done
@@ -173,7 +173,7 @@ end_session
 
 # ---- Tables of the user's own that cannot do it -------------------------------------------------------------------------
 
-one_line() # PATTERN COMMAND...: it is refused as a wrong word of the user's, in one line
+one_line() # PATTERN COMMAND...: it is refused as the user's mistake, in one line
 {
     pattern=$1
     shift

@@ -44,7 +44,7 @@ static uint16_t port(void)
     return now->server.port;
 }
 
-/* Of the first: what its password is does not change. */
+/* The first server's: its password does not change. */
 static char *url(uint16_t at)
 {
     return rt_mariadb_url(&nodes[0], at != 0 ? at : now->server.port);
@@ -65,7 +65,7 @@ static void follow(void)
     rt_mariadb_start(&nodes[1], &(struct rt_mariadb_options){.primary = now});
 }
 
-/* What is there now it knows; nothing of what comes later. */
+/* It knows what is there now, and nothing that comes later. */
 static void detach(void)
 {
     char reached[128];
@@ -88,7 +88,7 @@ static void promote(void)
     rt_mariadb_do(now, "USE %s", RT_MARIADB_DATABASE);
 }
 
-/* Alone it is executed by what it says, among others by its name. */
+/* Alone, a statement is executed by its text; among others, by its name. */
 static void words(enum rt_sql_step_kind kind, char *alone, char *among, size_t size)
 {
     struct rt_mysql_bytes text = {0};

@@ -64,7 +64,7 @@ static bool has_it(void *unused)
     return rt_pg_number(&nodes[1], "select (pg_last_wal_replay_lsn() >= '%s')::int", reached) == 1;
 }
 
-/* What is there now it knows; nothing of what comes later. */
+/* It knows what is there now, and nothing that comes later. */
 static void detach(void)
 {
     snprintf(reached, sizeof(reached), "%s", rt_pg_do(now, "select pg_current_wal_lsn()"));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Planted bugs of the engine on SQL and of its dialects (src/base/bug.h) on real servers: each must be found by the case that is
-# made for it. All at once: most are found by waiting in vain.
+# Planted bugs of the engine on SQL and of its dialects (src/base/bug.h) on real servers: the case made for each bug
+# must find it. All at once: most are found by waiting in vain.
 #
 #   planted.sh TEST_SQL_REPLIES TEST_SQL_LEASE ENGINE...
 set -u

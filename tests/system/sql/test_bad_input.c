@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQL servers that refuse, cannot, or are none; names of every kind; tables that are not ours: one clear error, and nothing was
- * changed. What a driver by itself says is in tests/unit. */
+/* SQL servers that refuse, cannot, or are not SQL servers; names of every kind; tables that are not ours: one clear
+ * error, and nothing was changed. What a driver by itself says is in tests/unit. */
 #include "house.h"
 #include "lib/history.h"
 #include "lib/players.h"
@@ -21,8 +21,9 @@
 
 #include <cmocka.h>
 
-#define CALL_MS 15000 /* who refuses does it long before: no case here waits for that */
-#define SHORT_MS 1500 /* where it is the time that ends it */
+#define CALL_MS 15000 /* a refusal comes long before: no case here waits this long */
+#define SHORT_MS 1500 /* where a timeout ends it */
+#define SAID_MS 5000  /* the same, where a slow server has to say something before */
 #define GALERA "/usr/lib/galera/libgalera_smm.so" /* comes with Debian's server */
 #define SECRET "hush-Wr0ng-7c1"
 
@@ -90,7 +91,7 @@ static void users(void **state)
 {
     (void)state;
     setenv("ROTA_PASSWORD", SECRET, 1);
-    if (!house->driver->notifies) /* anybody may come to the other */
+    if (!house->driver->notifies) /* the other lets anybody in */
         assert_url(url_of("rota", database()), ROTA_AUTH, "rota|password");
     assert_url(url_of("nobody", database()), ROTA_AUTH, "nobody");
     add_user("reader");
@@ -145,8 +146,8 @@ static long long refused(void)
                         "variable_name = 'ACCESS_DENIED_ERRORS'");
 }
 
-/* Somebody changes the password of a client that waits, and ends its connections: it asks again and again, says so in
- * a line and not in one for each try, and goes on when the password is right again. */
+/* Somebody changes the password of a waiting client, and ends its connections: it retries again and again, says so in
+ * one line and not in one for each try, and goes on when the password is right again. */
 static void change_password(const char *where, const char *waiting)
 {
     struct heard h = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -219,7 +220,7 @@ static void tables_of_others(void **state)
     free(url);
 }
 
-/* They are taken away, or changed, while somebody works with them. */
+/* They are dropped, or changed, while somebody works with them. */
 static void tables_taken_away(void **state)
 {
     char *url = house->url(0);
@@ -235,7 +236,7 @@ static void tables_taken_away(void **state)
         assert_int_equal(rota_release(lock), 0);
     assert_int_equal(rota_release(player_take(r, "after", NULL)), 0); /* made anew */
     house_ask("alter table rota_line drop column watched");
-    struct rota_ask ask = {.limit_ms = SHORT_MS};
+    struct rota_ask ask = {.limit_ms = SAID_MS};
     int err = rota_acquire(r, "never", &ask, &lock);
     print_message("%s: %s\n", rota_strerror(err), rota_errmsg(r));
     assert_true(err == ROTA_UNREACHABLE || err == ROTA_UNSUPPORTED);
@@ -297,7 +298,8 @@ static size_t listed(struct rota *r, const char *prefix, const char *name, size_
     return seen;
 }
 
-/* All of them are different locks, held at once, listed and looked at by another as they are; labels and values, too. */
+/* All of them are different locks, held at once; another client lists and sees them as they are; labels and values,
+ * too. */
 static void all_names(const char *url)
 {
     struct rota_options options = {.label = "O'Brien \\ \"x\" $1 ?1", .call_ms = CALL_MS};
@@ -323,7 +325,7 @@ static void all_names(const char *url)
         assert_int_equal(all, NAMES);
         assert_int_equal(listed(other, names[i], names[i], &all), 1);
     }
-    assert_int_equal(listed(other, "%", "%", &all), 1); /* of nothing but what begins with it */
+    assert_int_equal(listed(other, "%", "%", &all), 1); /* only of what begins with it */
     assert_int_equal(all, 1);
     for (size_t i = 0; i < NAMES; i++)
         assert_int_equal(rota_release(held[i]), 0);
@@ -355,7 +357,8 @@ static void names_of_every_kind(void **state)
     free(url);
 }
 
-/* Databases that are not in UTF-8: one byte a letter, bytes of letters that mean something by themselves, no ASCII at all. */
+/* Databases that are not in UTF-8: one byte a letter, letters with bytes that mean something by themselves, no
+ * ASCII. */
 static void databases_of_every_kind(void **state)
 {
     static const char *const pg[] = {"SQL_ASCII", "LATIN1", "WIN1251", "EUC_JP", "MULE_INTERNAL"};
@@ -423,7 +426,7 @@ static void replicas_and_strict(void **state)
     }
     assert_good();
     char *replica = house->replica_url();
-    r = refusal_of(replica, SHORT_MS);
+    r = refusal_of(replica, SAID_MS);
     refusal_assert(&r, ROTA_UNREACHABLE, "replica|read-only", secrets);
     free(replica);
     free(url);
@@ -444,7 +447,7 @@ static void tables_of_another_kind(void **state)
     free(url);
 }
 
-/* What would be longer becomes null there, without an error: rota_list found nothing. Who is connected goes on. */
+/* What would be longer becomes null there, without an error: rota_list found nothing. Connected clients go on. */
 static void small_packets(void **state)
 {
     char *url = house->url(0);
@@ -462,11 +465,11 @@ static void small_packets(void **state)
     free(url);
 }
 
-/* With the least that is taken. What many ask for at once, by the longest names there are, does not fit into one packet: then each
- * asks for itself. A set cannot, and is told so. */
+/* With the smallest limit that is accepted. What many ask for at once, by the longest names there are, does not fit
+ * into one packet: then each asks for itself. A set cannot, and is told so. */
 static void packets_that_are_too_large(void **state)
 {
-    enum { LONG = 255, ASKS = 160, SET = 100 };
+    enum { LONG = 255, ASKS = 160, SET = 100, LASTING_MS = 60000 }; /* nobody is to be lost here */
     static struct player_wish wishes[ASKS];
     static char at[ASKS][LONG + 1];
     static const char *set[SET];
@@ -474,7 +477,7 @@ static void packets_that_are_too_large(void **state)
     char *url = house->url(0);
     (void)state;
     house_ask("SET GLOBAL max_allowed_packet=1048576");
-    struct rota *a = player(url, 0, CALL_MS), *b = player(url, 0, CALL_MS);
+    struct rota *a = player(url, LASTING_MS, CALL_MS), *b = player(url, LASTING_MS, CALL_MS);
     for (size_t i = 0; i < ASKS; i++) {
         memset(at[i], '%', LONG); /* three bytes each */
         at[i][0] = (char)('A' + i / 20);
@@ -514,7 +517,6 @@ static void galera(void **state)
     snprintf(listen, sizeof(listen),
              "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:%u",
              (unsigned)rt_port_reserve(&anchor));
-    close(anchor);
     struct rt_mariadb_options opts = {
         .extra = {"--wsrep-on=ON", "--wsrep-provider=" GALERA, "--wsrep-cluster-address=gcomm://",
                   "--binlog-format=ROW", "--wsrep-node-address=127.0.0.1", listen}};
@@ -524,6 +526,7 @@ static void galera(void **state)
     assert_string_equal(rt_mariadb_ask(&m, "SHOW TABLES"), "");
     free(url);
     rt_mariadb_fini(&m);
+    close(anchor); /* nobody else is given the port before */
 }
 #endif
 

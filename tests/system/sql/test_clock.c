@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of a SQL server is set back and forward, its time zone is changed, and a replica that knows less and whose clock is
- * a second behind is promoted: fences grow on. */
+/* The clock of a SQL server is set back and forward, its time zone is changed, and a replica that knows less and whose
+ * clock is a second behind is promoted: fences keep growing. */
 #include "house.h"
 #include "lib/players.h"
 #include "lib/servers.h"
@@ -39,7 +39,7 @@ static void set_clock(int64_t shift)
     assert_true(llabs(house_number("%s", house->time) - time(NULL) - shift / SECOND) < 60);
 }
 
-/* What sessions are promised by the old clock lasts longer by the new one. */
+/* What the old clock promised to sessions lasts longer by the new one. */
 static void set_back_or_another_zone(void **state)
 {
     static const int64_t walk[] = {-SECOND / 5, -SECOND, -HOUR, -HOUR - 5 * SECOND};
@@ -63,7 +63,7 @@ static void set_back_or_another_zone(void **state)
     house_finish(st, false);
 }
 
-/* By more than the ttl: all sessions are over at once, which no server can help; within it: nobody notices. */
+/* By more than the ttl: all sessions end at once, which no server can help; by less: nobody notices. */
 static void set_forward(void **state)
 {
     struct stage *st = begin("clock set forward", TTL_MS, STAGE_LOSSY);
@@ -92,7 +92,7 @@ static int own_clock(void **state)
 
 /* ---- A stale replica ----------------------------------------------------------------------------------- */
 
-/* The switch-over takes less time than the clocks are apart: what the slower clock says has been said before. */
+/* The switch-over takes less time than the clocks are apart: the slower clock repeats times already given out. */
 static void a_stale_replica_is_promoted(void **state)
 {
     struct stage *st = house_stage("stale replica promoted", 1, TTL_MS, STAGE_LOSSY);
@@ -136,16 +136,18 @@ static uint64_t take_and_go(const char *url, uint32_t call_ms)
         err = rota_acquire(r, "x", &ask, &lock);
         if (err == 0) {
             fence = rota_fence(lock);
-            assert_int_equal(rota_release(lock), 0);
+            int freed = rota_release(lock);
+            assert_true(freed == 0 || freed == ROTA_UNKNOWN);
         }
         rota_close(r);
     }
-    assert_true(err == 0 || err == ROTA_UNREACHABLE);
+    /* A slow server may not answer in time; what it did then is taken back, and may be in the way until it is. */
+    assert_true(err == 0 || err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN || err == ROTA_BUSY);
     return fence;
 }
 
-/* The last grant is not there, and nobody is left who was told of it. Who comes has less time than the clock is behind: they
- * wait together. */
+/* The last grant is not there, and nobody who was told of it is left. Newcomers have less time than the clock is
+ * behind: they wait together. */
 static void strangers_come_to_a_stale_replica(void **state)
 {
     struct house_knob behind;
@@ -165,7 +167,7 @@ static void strangers_come_to_a_stale_replica(void **state)
     UNTIL((after = take_and_go(other, 1000)) != 0);
     print_message("%s: %.3f s later\n", house->name, (double)(int64_t)(after - before) / 1e6);
     assert_true(after > before);
-    assert_true(take_and_go(other, 0) > after); /* and who comes behind it waits for nothing */
+    assert_true(take_and_go(other, 0) > after); /* and the next one waits for nothing */
     free(url);
     free(other);
     house->fini();

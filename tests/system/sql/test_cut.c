@@ -12,9 +12,10 @@
 
 #define PROCESSES 6
 #define TTL_MS 1000
-#define LONG_TTL_MS 6000 /* so long that nobody loses anything on a slow machine either */
-#define SLOW_US 150000   /* not long enough to be given up */
-#define LATE_US 400000   /* the answers to heartbeats */
+#define LONG_TTL_MS 10000 /* so long that nobody loses anything on a slow machine either */
+#define SHORT_CUT_MS 1200
+#define SLOW_US 150000 /* not long enough to be given up */
+#define LATE_US 400000 /* the answers to heartbeats */
 
 struct cut {
     struct stage *st;
@@ -62,7 +63,7 @@ static void for_less_than_the_ttl(void **state)
     struct cut c;
     (void)state;
     cut_begin(&c, "cut for less than the ttl", LONG_TTL_MS);
-    cut_rounds(&c, 200, LONG_TTL_MS / 5, 0, false);
+    cut_rounds(&c, 200, SHORT_CUT_MS, 0, false);
 }
 
 static void for_longer_than_the_ttl(void **state)
@@ -73,7 +74,7 @@ static void for_longer_than_the_ttl(void **state)
     cut_rounds(&c, TTL_MS * 11 / 10, TTL_MS * 14 / 10, SCENE_CUTS / 2, true);
 }
 
-/* However late heartbeats are answered: who is cut off learns of his loss before another is granted. */
+/* However late heartbeats are answered: a client that is cut off learns of its loss before another is granted. */
 static void told_before_anybody_else_is_granted(void **state)
 {
     struct rt_proxy *proxy = house_proxy(1);
@@ -86,7 +87,7 @@ static void told_before_anybody_else_is_granted(void **state)
                               .proxies = &proxy,
                               .direct = direct,
                               .proxied = proxied,
-                              .ttl_ms = 4 * TTL_MS,
+                              .ttl_ms = 6 * TTL_MS,
                               .late_us = LATE_US};
     scene_told_before(&told);
     free(direct);

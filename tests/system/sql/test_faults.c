@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A SQL server is killed and started again, its connections are ended one by one, contenders die and stand still: nobody
- * holds what another holds, fences grow, a broken connection frees nothing, and nothing stays behind. */
+/* A SQL server is killed and started again, its connections are ended one by one, contenders die and are stopped:
+ * nobody holds what another holds, fences grow, a broken connection frees nothing, and nothing stays behind. */
 #include "house.h"
 #include "scenes.h"
 
@@ -41,7 +41,7 @@ static void killed_and_started_again(void **state)
     house_finish(st, true);
 }
 
-/* All that was held is held still: a session is not its connection. */
+/* All that was held is still held: a session is not its connection. */
 static void connections_killed_one_by_one(void **state)
 {
     struct stage *st = begin("connections killed", LONG_TTL_MS, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk of a SQL server is full for a while: what cannot be done is told, and afterwards all goes on. Once the server is told
- * so with every write that would make a file longer; and once its disk is a small file system in memory, which only root can
- * have, in a namespace of mounts that ends with this program. */
+/* The disk of a SQL server is full for a while: what cannot be done is reported, and afterwards all goes on. In one
+ * case every write that would make a file longer fails; in the other its disk is a small file system in memory, in a
+ * mount namespace that ends with this program, which only root can have. */
 #include "house.h"
 #include "lib/players.h"
 #include "lib/proc.h"
@@ -20,6 +20,8 @@
 #include <cmocka.h>
 
 #define TTL_MS 1000
+#define LONG_TTL_MS 10000 /* so long that a session does not end on a slow machine */
+#define ASK_MS 3000 /* less than the patience of a call, and longer than a slow server takes */
 #define NAMES_MAX 20000
 
 static struct house_knob knob;
@@ -63,16 +65,22 @@ static void make_room(void)
         assert_int_equal(unlink(ballast), 0);
 }
 
-/* New names need new room. A full disk is told as such, in one line, also where the limit is over before the patience of a call:
- * it is not somebody else's turn. (A PostgreSQL that cannot write its log is gone: then that is said.) */
-static void new_names_are_refused(struct rota *r)
+static void spell(char out[300], int i)
 {
-    const struct rota_ask ask = {.limit_ms = 1500};
+    snprintf(out, 300, "%0200d", i);
+}
+
+/* New names need new room. A full disk is reported as such, in one line, even where the limit is over before the
+ * patience of a call: it is not somebody else's turn. (A PostgreSQL that cannot write its log is gone: then the error
+ * says that.) Returns how many names were asked for. */
+static int new_names_are_refused(struct rota *r)
+{
+    const struct rota_ask ask = {.limit_ms = ASK_MS};
     struct rota_lock *lock = NULL;
-    int err = 0, in_vain = 0;
-    for (int i = 0; i < NAMES_MAX && (err == 0 || (err == ROTA_TIMEOUT && in_vain < 10)); i++) {
+    int err = 0, in_vain = 0, i = 0;
+    for (; i < NAMES_MAX && (err == 0 || (err == ROTA_TIMEOUT && in_vain < 10)); i++) {
         char name[300];
-        snprintf(name, sizeof(name), "%0200d", i);
+        spell(name, i);
         err = rota_acquire(r, name, &ask, &lock);
         if (err == 0)
             (void)rota_release(lock);
@@ -82,6 +90,20 @@ static void new_names_are_refused(struct rota *r)
     print_message("%s: %s\n", rota_strerror(err), err != 0 ? rota_errmsg(r) : "");
     assert_true(err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN);
     assert_null(strchr(rota_errmsg(r), '\n'));
+    return i;
+}
+
+/* A session that was lost with its server leaves the line of its one hold as it was: whoever asks for it next is
+ * granted at once, and then nothing of it is left. */
+static void names_are_free(const char *url, int count)
+{
+    struct rota *r = player(url, LONG_TTL_MS, HOUSE_LIMIT_MS);
+    for (int i = 0; i < count; i++) {
+        char name[300];
+        spell(name, i);
+        assert_int_equal(rota_release(player_take(r, name, NULL)), 0);
+    }
+    rota_close(r);
 }
 
 static void a_full_disk(void **state)
@@ -106,17 +128,18 @@ static void a_full_disk(void **state)
     stage_url(st, url);
     stage_start(st);
     for (uint32_t i = 0; i < stage_factor(); i++) {
-        struct rota *r = player(url, TTL_MS, 0);
+        struct rota *r = player(url, LONG_TTL_MS, 0);
         stage_pause(st, 300);
         stage_mark(st);
         fill();
-        new_names_are_refused(r);
+        int names = new_names_are_refused(r);
         stage_pause(st, 500);
         make_room();
         house->kill(); /* a PostgreSQL that cannot write its log has ended by itself */
         house->run();
         stage_await_grants(st);
         rota_close(r);
+        names_are_free(url, names);
     }
     house_finish(st, true);
     free(url);

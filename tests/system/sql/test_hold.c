@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialects whose locks live with a connection, on a real server: replies lost and late at each statement, connections killed
- * one by one, the server killed and started again, each allocation failing once. Nobody holds what another holds, holders are
- * told, fences grow, and no connection and no open transaction stays; what is on the server is looked at by its administrator.
+/* The dialects whose locks live with a connection, on a real server: replies lost and late at each statement,
+ * connections killed one by one, the server killed and started again, each allocation failing once. Nobody holds what
+ * another holds, holders are told, fences grow, and no connection and no open transaction stays; its administrator
+ * looks at what is on the server.
  *
  *   test_sql_hold postgres|mysql [DIALECT]   all of them, if none is named
  *
- * Where somebody else ends a connection (KILL, the server's death, a proxy's reset), the lock is free at once, and its holder
- * hears of it a moment later: there two may believe, which is counted, and only the fence decides (STAGE_LOSSY). */
+ * Where somebody else ends a connection (KILL, the server's death, a proxy's reset), the lock is free at once, and its
+ * holder hears of it a moment later: two may then believe they hold, which is counted, and only the fence decides
+ * (STAGE_LOSSY). */
 #include "engine/sql/hold/hold.h"
 #include "house.h"
 #include "lib/players.h"
@@ -33,7 +35,8 @@
 static const struct dialect {
     const char *engine, *name;
     bool shared;
-    /* How the proxy knows flights: by a statement's slot, where it is among others or on PostgreSQL; else by words. */
+    /* How the proxy recognizes flights: by a statement's slot where it is among others or on PostgreSQL, else by
+     * words. */
     struct {
         const char *name;
         int slot;
@@ -123,7 +126,7 @@ static long long connections(void)
                            "backend' and pid <> pg_backend_pid()");
 }
 
-/* INNODB_TRX says what it said before to who asks again within 100 ms. */
+/* Asked again within 100 ms, INNODB_TRX repeats what it said before. */
 static long long transactions(void)
 {
     if (is_mysql())
@@ -153,7 +156,7 @@ static void transactions_are(long long n)
                       "pg_stat_activity where backend_type = 'client backend'"));
 }
 
-/* Seats of clients that have gone are gone: the server has noticed, whatever they waited for. */
+/* The seats of departed clients are gone: the server has noticed, whatever they waited for. */
 static size_t none_there(void *arg, char *text, size_t size)
 {
     int64_t end = players_now_ms() + HOUSE_LIMIT_MS / 2;
@@ -198,7 +201,7 @@ static void end_stage(struct stage *st)
     assert_int_equal(found, 0);
 }
 
-/* Not while it holds: what the dead held is free at once, and the checker has its word until the ttl is over. */
+/* Not while it holds: what the dead held is free at once, but the checker has its promise until the ttl is over. */
 static void stir(struct stage *st, void *arg)
 {
     (void)arg;
@@ -310,7 +313,7 @@ static void kill_holder(uint64_t fence)
         (void)house_ask("select pg_terminate_backend(%lld)", id);
 }
 
-/* Its connection ends: it is told by that, and not by the ttl; who waits has it next, with a higher fence; nothing else is
+/* Its connection ends: that tells it, not the ttl; the waiter has it next, with a higher fence; nothing else is
  * lost. */
 static void a_holder_is_told_at_once(void **state)
 {
@@ -334,7 +337,7 @@ static void a_holder_is_told_at_once(void **state)
     assert_int_equal(none_there(NULL, (char[100]){0}, 100), 0);
 }
 
-/* Neither a release nor a try that found it taken leaves a transaction open, also while the client lives. */
+/* Neither a release nor a try that found it taken leaves a transaction open, even while the client lives. */
 static void no_transaction_stays(void **state)
 {
     struct rota *ours = client(LONG_TTL_MS), *other = client(LONG_TTL_MS);
@@ -363,7 +366,7 @@ static void no_transaction_stays(void **state)
 
 /* ---- Memory --------------------------------------------------------------------------------------- */
 
-/* The Nth allocation from here on fails: an error, or none, and whole again. True: it was asked for. */
+/* The Nth allocation from here on fails: an error or none, and then all works again. True: it was reached. */
 static bool run_out(const char *url, long n)
 {
     struct rota_options opts = {

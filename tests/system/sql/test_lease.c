@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialects whose locks are rows with an end, on a real server: replies lost, late and cut, foreign holders, tables of another
- * shape, the sweeper; what is on the server is looked at by its administrator.
+/* The dialects whose locks are rows with an end, on a real server: replies lost, late and cut, foreign holders, tables
+ * of another shape, the sweeper; its administrator looks at what is on the server.
  *
  *   test_sql_lease postgres|mysql [DIALECT]   all of them, if none is named */
 #include "engine/sql/dialect/lease.h"
@@ -37,7 +37,7 @@ static bool is_mysql(void)
     return strcmp(house->name, "mysql") == 0;
 }
 
-/* Until when it is taken is by the server's clock, as ShedLock has it. */
+/* The server's clock says until when it is taken, as in ShedLock. */
 static const char *utc(void)
 {
     return is_mysql() ? "utc_timestamp(3)" : "timezone('utc', clock_timestamp())";
@@ -165,7 +165,7 @@ static void every_flight_in_every_way(void **state)
 
 /* ---- One reply is lost --------------------------------------------------------------------------- */
 
-struct duo { /* one client by way of a proxy, one without */
+struct duo { /* one client through a proxy, one without */
     struct rt_proxy *proxy;
     struct rota *proxied, *direct;
 };
@@ -187,7 +187,7 @@ static void duo_end(struct duo *d)
     rt_proxy_stop(d->proxy);
 }
 
-/* A grant whose answer was lost is found again, by whose it is. */
+/* A grant whose answer was lost is found again, by its owner. */
 static void a_grant_unheard_is_found(void **state)
 {
     static const enum rt_fault_do ends[] = {RT_FAULT_RESET, RT_FAULT_CUT};
@@ -213,7 +213,7 @@ static void a_grant_unheard_is_found(void **state)
     duo_end(&d);
 }
 
-/* A release whose answer was lost is done; it is never said to be what is not known. */
+/* A release whose answer was lost is done; it never claims what is not known. */
 static void a_release_unheard_is_done(void **state)
 {
     char words[100];
@@ -281,7 +281,7 @@ static void is_held_by(struct rota *r, const char *name, const char *label)
     rota_line_free(line);
 }
 
-/* Whoever holds is named, waited for, and broken by its number. */
+/* A holder is named, waited for, and broken by its number. */
 static void a_foreign_holder_is_named(void **state)
 {
     char *url = url_of(0, "");
@@ -300,7 +300,7 @@ static void a_foreign_holder_is_named(void **state)
     free(url);
 }
 
-/* All rows become somebody else's, in the server, by somebody's hand, and for long. */
+/* By hand, in the server, all rows become somebody else's, and for long. */
 static void hand_over(void)
 {
     if (strcmp(dialect->name, "shedlock") == 0)
@@ -337,7 +337,7 @@ static void what_another_has_is_not_released(void **state)
     duo_end(&d);
 }
 
-/* The server's clock is another than ours: its own says who holds, and for how long. */
+/* The server's clock differs from ours: the server's says who holds, and for how long. */
 static void the_servers_clock_decides(void **state)
 {
     static const int64_t shifts[] = {-HOUR, HOUR, 0};
@@ -363,7 +363,7 @@ static void the_servers_clock_decides(void **state)
     }
 }
 
-/* Ours are taken for what they are by whoever looks: they are there until they are released. */
+/* Whoever looks sees ours for what they are: there until they are released. */
 static void ours_are_there(void **state)
 {
     char *url = url_of(0, "");
@@ -433,7 +433,7 @@ static void tables_of_another_shape(void **state)
     house_ask("drop table odd");
 }
 
-/* A table of another name is another world; a name that does not fit is refused, and not cut. */
+/* A table of another name is another world; a name that does not fit is refused, not truncated. */
 static void another_table(void **state)
 {
     char *url = url_of(0, "&table=Jobs"), *usual = url_of(0, "");
@@ -485,7 +485,7 @@ static void what_has_ended_is_swept(void **state)
 
 /* ---- Memory ------------------------------------------------------------------------------------- */
 
-/* The Nth allocation from here on fails: an error, or none, and whole again. */
+/* The Nth allocation from here on fails: an error or none, and then all works again. */
 static void run_out(const char *url, long n)
 {
     struct rota_options opts = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hundred locks that one client holds and another waits for, all at once, on few connections (MariaDB: eight that wait), while
- * connections are ended: each is granted when it was given back, and not before. The history of it is checked. */
+/* A hundred locks that one client holds and another waits for, all at once, on few connections (MariaDB: eight that
+ * wait), while connections are ended: each is granted once it was given back, and not before. The history is
+ * checked. */
 #include "house.h"
 #include "lib/checker.h"
 #include "lib/players.h"
@@ -18,9 +19,9 @@
 #include <cmocka.h>
 
 #define MANY 100
-#define WAITS 8           /* connections of a client that waits, where it takes some to wait */
+#define WAITS 8           /* a waiting client's connections, where waiting takes some */
 #define TTL_MS 10000      /* so long that nobody loses anything on a slow machine either */
-#define CUT_EACH 5        /* of the locks given back: then a connection is ended */
+#define CUT_EACH 5        /* locks given back before a connection is ended */
 #define RECORDS_MAX 10000 /* of one round */
 
 struct place { /* one of the hundred */
@@ -159,7 +160,7 @@ static void crowd_end(struct crowd *c)
     house_swept();
 }
 
-/* Those of both clients, and none else. */
+/* Those of both clients, and no others. */
 static long long connections(void)
 {
     return house->driver->notifies

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operator does to a SQL server: rows are removed by hand, and a replica takes the primary's place while clients have
- * both in their URL. */
+/* What an operator does to a SQL server: rows are removed by hand, and a replica takes the primary's place while
+ * clients have both in their URL. */
 #include "house.h"
 #include "lib/players.h"
 #include "lib/servers.h"
@@ -30,7 +30,7 @@ static void pair_begin(struct pair *p)
     free(url);
 }
 
-/* Also what it left folded in its line, for whoever comes next. */
+/* Also what it left folded in its line for whoever comes next. */
 static void pass_by(struct rota *r, const char *name)
 {
     assert_int_equal(rota_release(player_take(r, name, NULL)), 0);
@@ -49,7 +49,7 @@ static void remove_session(struct rota *r, const char *name, size_t place)
               (long long)player_session(r, name, place));
 }
 
-/* It was told, once, and long before the deadline: it is not the time that ended it. */
+/* It was told once, and long before the deadline: not time ended it. */
 static void assert_told(struct rota_lock *lock, struct player_lost *lost)
 {
     UNTIL(atomic_load(&lost->calls) == 1);
@@ -61,8 +61,8 @@ static void assert_told(struct rota_lock *lock, struct player_lost *lost)
 
 /* ---- Rows removed by hand ------------------------------------------------------------------------------ */
 
-/* The next heartbeat tells it, of all that it held, and of what it takes before; whoever waits is granted; and it goes on with
- * a new session. */
+/* The next heartbeat tells it of all that it held, and of what it takes before that; whoever waits is granted; and it
+ * goes on with a new session. */
 static void a_holders_session_is_removed(void **state)
 {
     struct pair p;
@@ -112,8 +112,8 @@ static void a_waiters_session_is_removed(void **state)
     pair_end(&p);
 }
 
-/* Folded into its line; with the line; as a row, with somebody behind it and the line (which counts its rows: they go together).
- * Each time the next fence is above the one that is not there any more. */
+/* Folded into its line; with the line; as a row, with somebody behind it and the line (which counts its rows: they go
+ * together). Each time the next fence is above the one that is gone. */
 static void tickets_and_lines_are_removed(void **state)
 {
     static const char *const by[] = {
@@ -145,7 +145,8 @@ static void tickets_and_lines_are_removed(void **state)
     pair_end(&p);
 }
 
-/* Rows alone, and their line counts them still: nobody waits for who is not there, and the next one puts the counts right. */
+/* Rows alone, while their line still counts them: nobody waits for the missing, and the next one corrects the
+ * counts. */
 static void tickets_are_removed_from_their_line(void **state)
 {
     static const char *const by[] = {
@@ -179,8 +180,8 @@ static void tickets_are_removed_from_their_line(void **state)
     pair_end(&p);
 }
 
-/* Who loses its session so cannot know before it is told, and others need not wait for that: two may hold for a moment, which is
- * what fences are for. */
+/* A client that loses its session this way cannot know before it is told, and others need not wait for that: two may
+ * hold for a moment, which is what fences are for. */
 static void sessions_are_removed(void **state)
 {
     struct stage *st = house_stage("sessions removed", 1, TTL_MS, STAGE_LOSSY);
@@ -196,7 +197,7 @@ static void sessions_are_removed(void **state)
                               " (select id from rota_session order by random() limit 1)"
                             : "DELETE FROM rota_session ORDER BY RAND() LIMIT 1");
     }
-    assert_true(stage_errors(st, ROTA_LOST) > 0);
+    UNTIL(stage_errors(st, ROTA_LOST) > 0); /* they learn it with their next request */
     house_finish(st, true);
     free(url);
 }
@@ -208,7 +209,7 @@ static unsigned port_of(const char *url)
     return (unsigned)strtoul(strstr(url, "127.0.0.1:") + strlen("127.0.0.1:"), NULL, 10);
 }
 
-/* The replica first: whoever asks for a lock comes to it before the primary. */
+/* The replica first: whoever asks for a lock reaches it before the primary. */
 static char *both_of(const char *primary, const char *replica)
 {
     char *both = NULL;
@@ -218,8 +219,8 @@ static char *both_of(const char *primary, const char *replica)
     return both;
 }
 
-/* Only the one that takes writes is used; when it is gone and the other one takes writes, all go there, by themselves. What the
- * replica did not know yet is lost with the primary: two may hold for a moment, and fences grow. */
+/* Only the server that takes writes is used; when it is gone and the other takes writes, all go there by themselves.
+ * What the replica did not know yet is lost with the primary: two may hold for a moment, and fences grow. */
 static void a_switch_over(void **state)
 {
     struct stage *st = house_stage("switch-over", 1, TTL_MS, STAGE_LOSSY);

@@ -14,9 +14,9 @@
 
 #define PROCESSES 6 /* with a proxy each; and one more that is killed now and then */
 #define TTL_MS 1000
-#define LONG_TTL_MS 3000
+#define LONG_TTL_MS 6000 /* a slow machine keeps it, and a heartbeat comes soon */
 
-/* Steps that contenders come to. ALONE: the only statement of its flight, where the words differ. */
+/* Steps that contenders reach. ALONE: the only statement of its flight, where the words differ. */
 static const struct {
     const char *name;
     enum rt_sql_step_kind kind;
@@ -46,7 +46,7 @@ static size_t kinds_make(struct treat_kind *kinds, char words[][300])
     return n;
 }
 
-/* So that the rare requests come: sessions begin and end, and leave something to others. */
+/* Provokes the rare requests: sessions begin and end, and leave something to others. */
 static void stir(struct stage *st, void *arg)
 {
     (void)arg;
@@ -100,7 +100,7 @@ static void every_flight_in_every_way(void **state)
         rt_proxy_stop(proxies[i]);
 }
 
-/* Whether it came about: a notification may come with the answer to the JOIN that waits for it. */
+/* Whether the case arose: a notification may come with the answer to the JOIN that waits for it. */
 static bool lose_a_notification(struct rota *a, struct rota *b, struct rt_proxy *proxy)
 {
     const struct rt_fault lose = {.on = RT_FAULT_PUSH, .what = RT_FAULT_DROP};
@@ -116,7 +116,7 @@ static bool lose_a_notification(struct rota *a, struct rota *b, struct rt_proxy 
     return lost;
 }
 
-/* Nothing follows the notification that is lost, so nothing shows it but the heartbeat's look. */
+/* Nothing follows the lost notification, so only the heartbeat's look reveals it. */
 static void a_lost_notification_is_made_up_for(void **state)
 {
     struct rt_proxy *proxy = house_proxy(1);
@@ -136,7 +136,7 @@ static void a_lost_notification_is_made_up_for(void **state)
 
 /* ---- One thing goes wrong, and nobody else comes who would put it right --------------------------------- */
 
-struct duo { /* one client by way of a proxy, one without */
+struct duo { /* one client through a proxy, one without */
     struct rt_proxy *proxy;
     struct rota *proxied, *direct;
 };
@@ -158,7 +158,7 @@ static void duo_end(struct duo *d)
     rt_proxy_stop(d->proxy);
 }
 
-/* A grant that was not heard of is no grant that was not made: it is given back, or known, while its session lives. */
+/* A grant nobody heard of may still have been made: it is given back, or found, while its session lives. */
 static void what_was_done_unheard_is_found(void **state)
 {
     static const enum rt_fault_do ends[] = {RT_FAULT_RESET, RT_FAULT_CUT};
@@ -184,7 +184,7 @@ static void what_was_done_unheard_is_found(void **state)
     duo_end(&d);
 }
 
-/* Nothing is pushed that would tell of it. */
+/* No push would tell of it. */
 static void a_break_unheard_is_told(void **state)
 {
     const struct rt_fault lose = {

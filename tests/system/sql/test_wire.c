@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define QUIET_TTL_MS 3600000 /* no heartbeat comes between */
-#define NAMES 8              /* of which some go by each lane */
+#define NAMES 8              /* some of them for each lane */
 
 struct peer { /* a client behind a proxy of its own */
     struct rt_proxy *proxy;
@@ -34,7 +34,7 @@ static bool all_answered(void *arg, const struct rt_proxy_counts *counts)
     return counts->replies >= *(uint64_t *)arg && counts->replies >= counts->requests;
 }
 
-/* Returns when nothing is under way that was asked for, and at least so many replies have come. */
+/* Returns once every request has been answered, and at least that many replies have come. */
 static void settle(const struct peer *p, uint64_t replies)
 {
     assert_true(rt_proxy_await(p->proxy, all_answered, &replies, HOUSE_LIMIT_MS));
@@ -66,7 +66,8 @@ static const char *name_of(const char *word, int i)
     return name;
 }
 
-/* All its connections stand, and know their statements, those for a name that is new and those for one that is not. */
+/* All its connections are up and have prepared their statements, both those for a new name and those for a known
+ * one. */
 static void peer_open(struct peer *p, uint32_t ttl_ms, const char *more)
 {
     struct rota_options options = {.ttl_ms = ttl_ms, .call_ms = HOUSE_LIMIT_MS};
@@ -106,7 +107,7 @@ static void a_pair_is_two_flights(void **state)
     peer_close(&p);
 }
 
-/* It finds by the short way that it is held, and by the long one by whom. */
+/* The short way tells it that the lock is held, and the long one by whom. */
 static void a_failed_try_is_two_flights(void **state)
 {
     struct rota_ask ask = {.flags = ROTA_TRY};
@@ -130,7 +131,7 @@ static void a_failed_try_is_two_flights(void **state)
 
 /* ---- Waiting ----------------------------------------------------------------------------------------- */
 
-/* The waiter: what it sent is answered, but for the bell it waits for where nothing is told. */
+/* The waiter: what it sent is answered, except the bell it waits for where there are no notifications. */
 static bool waits(void *arg, const struct rt_proxy_counts *counts)
 {
     uint64_t flights = *(uint64_t *)arg + (house->driver->bells ? 1 : 0);
@@ -145,7 +146,7 @@ static void stand_in_line(struct peer *q, struct player_wish *wish)
     assert_true(rt_proxy_await(q->proxy, waits, &flights, HOUSE_LIMIT_MS));
 }
 
-/* Granted by a notification, or by the answer to the bell: the next one asks nothing. */
+/* Granted by a notification, or by the answer to the bell: the next in line asks nothing. */
 static void hand_over(struct peer *p, struct peer *q, bool counted)
 {
     static struct player_wish wish;
@@ -184,7 +185,7 @@ static void a_hand_over_is_what_is_told(void **state)
     peer_close(&q);
 }
 
-/* LISTEN once for many waits, and the end of it when there is nothing to be heard; none of both for pairs. */
+/* LISTEN once for many waits, and UNLISTEN when there is nothing to hear; neither for pairs. */
 static void listens_only_while_something_is_to_be_heard(void **state)
 {
     struct peer p, q;
@@ -204,7 +205,8 @@ static void listens_only_while_something_is_to_be_heard(void **state)
     peer_close(&q);
 }
 
-/* A listener that does not read keeps all that is told in the server's queue: by pages, so it takes some. */
+/* A listener that does not read keeps all notifications in the server's queue: it is counted in pages, so it takes
+ * some. */
 static void nobody_is_told_where_nobody_waits(void **state)
 {
     const struct rota_ask shared = {.mode = ROTA_SHARED};

@@ -10,8 +10,8 @@
 
 #define LOOK_EVERY_US 2000
 #define TOLD_WITHIN_US \
-    5000 /* who sees himself that it is over leaves the callback so long to say it */
-/* lib/starved.h: a thread of this process that slept 5 ms came back so much later. */
+    5000 /* a thread that sees the end by itself gives the callback this long to say so */
+/* lib/starved.h: a thread of this process that slept 5 ms came back this much later. */
 #define STARVED_NS INT64_C(15000000)
 #define PULSE_US 5000
 #define TELL_PART 20 /* as in core/session.c */
@@ -188,7 +188,7 @@ static void hold(struct contender *c, const struct rt_held *held, uint32_t lock,
     }
     if (!ours)
         stage_sleep_us(TOLD_WITHIN_US);
-    /* What only the fence can stop: somebody who writes although he was told. */
+    /* What only the fence can stop: somebody who writes although it was told. */
     if (!ours && (c->plan->flags & (STAGE_LOSSY | STAGE_STOPS)) != 0)
         write_once(c, held, lock);
 }
@@ -322,8 +322,8 @@ static void visit(struct contender *c)
 
     if (err != 0) {
         guest.actor.rota = NULL;
-        /* Before an engine is sure who answers, what is doubled or late may look as if that were another
-         * kind of server: definite. */
+        /* Before an engine is sure who answers, doubled or late replies may look like another kind of
+         * server: a definite error. */
         note_error(&guest, "rota_open", err == ROTA_PROTOCOL ? ROTA_UNREACHABLE : err);
         return;
     }
@@ -333,7 +333,7 @@ static void visit(struct contender *c)
     c->random = guest.random;
 }
 
-/* What the programme has to see besides: reads, leaders, sets. Their answers are judged by others. */
+/* What else the programme has to see: reads, leaders, sets. Other tests judge their answers. */
 static void spice(struct contender *c)
 {
     struct rota_line *line = NULL;

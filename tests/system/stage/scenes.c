@@ -16,7 +16,7 @@
 
 /* ---- Contenders ------------------------------------------------------------------- */
 
-/* One that holds just now; it may have ceased to when something happens to it, which is no harm. */
+/* One that holds just now; it may have stopped holding by the time the fault comes, which does no harm. */
 static uint32_t a_holder(struct stage *st)
 {
     for (uint32_t tries = 0; tries < 100000; tries++) {
@@ -145,7 +145,7 @@ static int hold_and_be_stopped(int index, void *arg)
 void scene_first_look(const char *url, uint32_t ttl_ms)
 {
     struct prize *p = rt_shared_new(sizeof(*p));
-    struct rota_options options = {.ttl_ms = ttl_ms};
+    struct rota_options options = {.call_ms = LIMIT_MS}; /* the usual ttl: it keeps what it has */
     struct rota_lock *lock = NULL;
     struct rota *r = NULL;
     pid_t holder;

@@ -15,7 +15,7 @@
 #define DEFAULT_CALL_MS 2000
 #define SOME_GRANTS 3  /* one may have been on its way */
 #define TOLD_PLACES 4  /* of each line, when somebody is stuck */
-#define STUCK_MS 30000 /* who has had no turn for so long after all healed is stuck */
+#define STUCK_MS 30000 /* without a turn for so long after all healed: stuck */
 
 static void die(const char *what)
 {
@@ -228,11 +228,37 @@ void stage_mark(struct stage *st)
     st->granted_at_mark = stage_granted(st);
 }
 
+/* Nobody gets over it: what everybody is about, for whoever looks into that. */
+static void say_where(const struct stage *st)
+{
+    const struct stage_shared *shared = st->shared;
+
+    fprintf(stderr, "%s: %llu grants since the fault, errors:", shared->plan.title,
+            (unsigned long long)(stage_granted(st) - st->granted_at_mark));
+    for (size_t i = 0; i < STAGE_ERRORS; i++)
+        if (shared->errors[i] != 0)
+            fprintf(stderr, " %llu x %zu", (unsigned long long)shared->errors[i], i);
+    for (uint32_t p = 0; p < shared->plan.processes; p++) {
+        fprintf(stderr, "\n  process %d (%c):", (int)st->pids[p], state_of(st->pids[p]));
+        for (uint32_t t = 0; t < shared->plan.threads; t++)
+            fprintf(stderr, " turn %llu, doing %u", (unsigned long long)shared->threads[p][t].turns,
+                    (unsigned)shared->threads[p][t].doing);
+    }
+    fprintf(stderr, "\n%s\n", shared->odd_text);
+}
+
 void stage_await_grants(struct stage *st)
 {
+    int64_t late = rt_history_now() + 110 * INT64_C(1000000000);
+
     rt_watchdog(120, st->shared->plan.title);
-    while (stage_granted(st) < st->granted_at_mark + SOME_GRANTS)
+    while (stage_granted(st) < st->granted_at_mark + SOME_GRANTS) {
         stage_sleep_us(2000);
+        if (rt_history_now() > late) {
+            say_where(st);
+            late = INT64_MAX;
+        }
+    }
 }
 
 void stage_pause(struct stage *st, uint32_t ms)
@@ -283,7 +309,7 @@ uint64_t stage_errors(const struct stage *st, int err)
 
 static const char *const doing_names[] = {"idle", "asks", "holds", "releases", "looks around"};
 
-/* Every thread goes on: two turns more each, as the first may be one that ended by the fault. */
+/* Every thread goes on: two more turns each, as the fault may have ended the first. */
 static size_t all_go_on(struct stage *st)
 {
     const struct stage_plan *plan = &st->shared->plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works off a list of (kind of request, what is done to it) on all lines at once. */
+/* Works through a list of (kind of request, what is done to it) on all lines at once. */
 #include "treat.h"
 
 #include "lib/history.h"

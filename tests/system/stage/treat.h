@@ -14,7 +14,7 @@ struct treat_kind {
 };
 
 struct
-    treat_line { /* the proxies that a contender is behind: what happens happens on any of them */
+    treat_line { /* the proxies that a contender is behind: a fault may happen on any one of them */
     struct rt_proxy *const *proxies;
     size_t n;
 };
@@ -28,16 +28,16 @@ struct treat_plan {
     size_t line_count;
     uint32_t late_ms; /* more than the ttl */
     uint32_t rounds;
-    /* replies have no number of their own: one that comes twice, which TCP never makes, cannot be
-     * told from the next one's, and none does */
+    /* replies have no number of their own: one that comes twice, which TCP never does, cannot be
+     * told from the next one's, so none does */
     bool in_order;
     /* Called now and then, so that rare requests come. */
     void (*stir)(struct stage *st, void *arg);
     void *arg;
 };
 
-/* So many rounds, each until all has happened or time is over; returns how many did not happen,
- * and names them. No fault is left in the proxies. */
+/* Runs that many rounds, each until all has happened or time is over; returns how many did not happen,
+ * and names them. Leaves no fault in the proxies. */
 size_t treat_all(struct stage *st, const struct treat_plan *plan);
 
 #endif

@@ -21,7 +21,7 @@ struct verdict {
 
 /* ---- What is left behind -------------------------------------------------- */
 
-/* Dead sessions are swept by whoever works there next: so somebody has to. */
+/* Whoever works there next sweeps dead sessions: so somebody has to. */
 static void work_there(struct stage *st, struct rota *r)
 {
     struct rota_ask ask = {.limit_ms = 5000};
@@ -110,8 +110,8 @@ static bool is_fenced(const struct rt_record *r, uint64_t lock)
            r->mode == ROTA_EXCLUSIVE;
 }
 
-/* A grant asked for after another was reported has the larger fence: the part of I2 that is due
- * also from an engine that forgets. */
+/* A grant requested after another was reported has the larger fence: the part of I2 that even an
+ * engine that forgets must keep. */
 static void judge_fences(struct verdict *v, uint64_t lock)
 {
     const struct rt_record **inv = calloc(v->n + 1, sizeof(*inv));
@@ -141,7 +141,7 @@ static void judge_fences(struct verdict *v, uint64_t lock)
     free(ret);
 }
 
-/* A hold of before a time when everything was forgotten, given back after it with success. */
+/* A hold from before everything was forgotten, given back successfully afterwards. */
 static void judge_gaps(const struct stage *st, struct verdict *v)
 {
     for (size_t i = 0; i < v->n; i++) {
@@ -166,8 +166,8 @@ static void judge_gaps(const struct stage *st, struct verdict *v)
 }
 
 /* Where holders overlap, the first write of a tenure may be built on what was read before the last one's
- * late write (checker.h). Each fault may make everybody's hold one that overlaps with the next: so many
- * are counted, and no findings. */
+ * late write (checker.h). Each fault may make everybody's hold overlap with the next: that many are
+ * counted, and are not findings. */
 static size_t excused_old_values(const struct stage *st)
 {
     const struct stage_plan *plan = &st->shared->plan;
@@ -185,8 +185,8 @@ static void judge_old_values(const struct stage *st, struct verdict *v)
     v->others += v->old_values - excused_old_values(st);
 }
 
-/* Of a hold that was over before it was told nobody can say when it was (checker.h). Who is stopped, or kept from
- * running, in that moment may have one: each thread, and at each fault. */
+/* If a hold was over before that was reported, nobody can say when it ended (checker.h). A thread that is stopped, or
+ * kept from running, at that moment may have one: each thread, and at each fault. */
 static void judge_loose(const struct stage *st, struct verdict *v)
 {
     const struct stage_plan *plan = &st->shared->plan;
@@ -312,7 +312,7 @@ static void print_errors(const struct stage_shared *sh)
     fprintf(stderr, "\n");
 }
 
-/* A line per stage for the script that sums up (scripts/torture.sh). */
+/* One line per stage for the script that sums up (scripts/torture.sh). */
 static void append_report(const struct stage *st, const struct verdict *v, size_t found)
 {
     const struct stage_shared *sh = st->shared;

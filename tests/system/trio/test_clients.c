@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contenders are killed at random, and stopped past the ttl, who holds as well as who waits. */
+/* Contenders, holders as well as waiters, are killed at random, and stopped past the ttl. */
 #include "scenes.h"
 #include "trio.h"
 

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #define PROCESSES_MAX 6
-#define LONG_TTL_MS 3000 /* where nothing may be lost */
+#define LONG_TTL_MS 6000 /* where nothing may be lost, and a heartbeat comes soon */
 
-/* So that the rare requests come: who waits for a dead one is told by an event; others come anew. */
+/* Provokes the rare requests: an event tells the one that waits for a dead one; others come anew. */
 static void stir(struct stage *st, void *arg)
 {
     (void)arg;
@@ -21,7 +21,7 @@ static void stir(struct stage *st, void *arg)
     stage_spawn(st, trio.replies_processes);
 }
 
-/* With a way to the servers each; and one more that is killed now and then. */
+/* Each with a way to the servers of its own; and one more that is killed now and then. */
 static void every_request_in_every_way(void **state)
 {
     const uint32_t processes = trio.replies_processes;
@@ -74,8 +74,8 @@ static uint64_t hits(struct trio_way *way, const uint32_t *faults)
     return n;
 }
 
-/* Whether it came about: on a machine that was slow the waiter may have begun to watch when the holder had left
- * already, and needs no event. */
+/* Whether the case arose: on a slow machine the waiter may have begun to watch when the holder had already left,
+ * and needs no event. */
 static bool lose_an_event(struct rota *a, struct rota *b, struct trio_way *way)
 {
     struct rt_fault lose = {.on = RT_FAULT_PUSH, .what = RT_FAULT_DROP, .match = trio.event};
@@ -96,7 +96,7 @@ static bool lose_an_event(struct rota *a, struct rota *b, struct trio_way *way)
     return lost;
 }
 
-/* Nothing follows the event that is lost, so nothing shows it but the heartbeat's look. */
+/* Nothing follows the lost event, so only the heartbeat's look reveals it. */
 static void a_lost_event_is_made_up_for(void **state)
 {
     struct rota *a = player(trio_url, LONG_TTL_MS, 0), *b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader is killed and started again, stopped and resumed, a follower is down, all are restarted one after the other: with a
- * ttl well above the time of an election nobody loses anything. */
+/* The leader is killed and started again, stopped and resumed, a follower is down, all are restarted one after the
+ * other: with a ttl well above the time of an election nobody loses anything. */
 #include "trio.h"
 
 #include <setjmp.h>
@@ -101,7 +101,7 @@ static void restart_all(struct stage *st, uint32_t rounds)
     }
 }
 
-/* One after the other in one run: begin and end take longer than the faults. */
+/* One after the other in one run: start and finish take longer than the faults. */
 static void servers_fail(void **state)
 {
     struct stage_plan plan = plan_of("leader killed, paused; a follower down; all restarted");
@@ -155,7 +155,7 @@ static void all_are_restarted(void **state)
     trio_finish(st, false);
 }
 
-/* Sessions end, for nobody leads so long: who held is told, and nobody holds beside it. */
+/* Sessions end because nobody leads for so long: holders are told, and nobody else holds at the same time. */
 static void leaders_are_paused_past_the_ttl(void **state)
 {
     struct stage_plan plan = plan_of("leader paused past the ttl");

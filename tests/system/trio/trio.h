@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three servers of one engine: the cases of the fault programme that are the same on all such stand in this folder, and each
- * engine says in `trio` what its servers are. A program is one file of cases and one engine's trio. */
+/* Three servers of one engine. This folder has the cases of the fault programme that are the same on all such engines,
+ * and each engine says in `trio` what its servers are. A program is one file of cases and one engine's trio. */
 #ifndef RT_TRIO_H
 #define RT_TRIO_H
 
@@ -19,13 +19,13 @@ struct trio {
     void (*fini)(void);
     struct rt_server *(*server)(size_t i);
     void (*run)(size_t i); /* starts it again and waits until it serves; legal if it runs */
-    /* Who leads; -1: nobody within LIMIT_MS. BUT is not asked, as it is stopped (-1: all are). */
+    /* Which one leads; -1: none within LIMIT_MS. BUT is stopped, and not asked (-1: all are asked). */
     int (*leader)(int but, unsigned limit_ms);
     char *(*url)(const uint16_t *ports); /* NULL: their own; the caller's to free */
-    /* How much is there that nobody should need any more when all have gone, in words too. */
+    /* How much is left that nobody should need once all have gone; also in words. */
     size_t (*left)(char *text, size_t size);
     void (*show_left)(void); /* what it is, on stderr; or NULL */
-    uint32_t election_ms;    /* about so long nobody leads */
+    uint32_t election_ms;    /* nobody leads for about so long */
     uint32_t ttl_ms;         /* well above that */
     uint32_t kills, pauses;  /* of leaders, in make test */
     bool forgets;      /* a leader that was paused past the ttl ends sessions that others kept */
@@ -43,7 +43,7 @@ extern char *trio_url;
 int trio_setup(void **state);
 int trio_teardown(void **state);
 
-/* A way to them with a proxy before each. After all stages were made: proxies have threads. */
+/* A way to them with a proxy in front of each. Only after all stages were made: proxies have threads. */
 struct trio_way {
     struct rt_proxy *proxy[TRIO_SERVERS];
     char *url;
@@ -51,11 +51,12 @@ struct trio_way {
 void trio_way(struct trio_way *way, uint64_t seed);
 void trio_way_fini(struct trio_way *way);
 
-size_t trio_leader(int but);            /* as above; ends the test if nobody does */
+size_t trio_leader(int but);            /* as above; ends the test if none does */
 const char *trio_title(const char *of); /* "ENGINE: OF"; a few at a time */
 
-/* Finishes and frees the stage: no findings, nothing left once its time is over, and, unless MAY_LOSE, all that was held is held
- * still and whoever waited waits still. A fault that a starved machine made longer than half of the ttl may lose them. */
+/* Finishes and frees the stage: no findings, nothing left once its time is over, and, unless MAY_LOSE, all that was
+ * held is still held and whoever waited still waits. A fault that a starved machine made longer than half the ttl may
+ * lose them. */
 void trio_finish(struct stage *st, bool may_lose);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three ZooKeepers of the fault programme (../trio/trio.h), and what may be left in them when everybody has gone: empty
- * containers. */
+/* The three ZooKeepers of the fault programme (../trio/trio.h), and what may be left in them once everybody has gone:
+ * empty containers. */
 #ifndef RT_ENSEMBLE_H
 #define RT_ENSEMBLE_H
 

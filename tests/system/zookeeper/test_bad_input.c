@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that refuse or cannot, names and nodes that are odd: one clear error when it is known, or a line that still works; and
- * nothing left behind. For servers that are none see test_rogue.c. */
+/* Servers that refuse or cannot, odd names and nodes: one clear error as soon as it is known, or a line that still
+ * works; and nothing left behind. For servers that are no ZooKeeper see test_rogue.c. */
 #include "engine/zookeeper/ops.h"
 #include "lib/players.h"
 #include "lib/proc.h"
@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#define CALL_MS 30000 /* who refuses does it long before: no case here waits for that */
-#define SHORT_MS 2000 /* where it is the time that ends it */
+#define CALL_MS 30000 /* a refusal comes long before: no case here waits this long */
+#define SHORT_MS 4000 /* where a timeout ends it; a slow server says why before */
 #define LIMIT_MS 60000
 #define SECRET "hush-Wr0ng-7c1"
 
@@ -175,7 +175,7 @@ static void certificates(void **state)
     (void)snprintf(url, sizeof(url), "zks://localhost:%u/rota?ca=%s", port, zks.certs.ca);
     assert_url(url, ROTA_AUTH, "certificate|?cert=");
     (void)snprintf(url, sizeof(url), "zk://127.0.0.1:%u/rota", port);
-    r = refusal_of(url, SHORT_MS); /* it only closes, as one does that is being restarted */
+    r = refusal_of(url, SHORT_MS); /* it only closes, as a restarting server does */
     refusal_assert(&r, ROTA_UNREACHABLE, "TLS|zks://", secrets);
     good = rt_zks_url(&zks, NULL);
     assert_int_equal(refusal_of(good, CALL_MS).err, 0);
@@ -218,7 +218,7 @@ static void no_quorum(void **state)
             break;
     }
     refusal_assert(&r, ROTA_UNREACHABLE, "majority", secrets);
-    rt_server_start(&zks.node[1].server); /* two are enough, and who waits long enough is served */
+    rt_server_start(&zks.node[1].server); /* two are enough, and a patient waiter is served */
     assert_int_equal(refusal_of(url, LIMIT_MS).err, 0);
     rt_zks_run(&zks, 2);
     assert_nothing_left(&zks);
@@ -235,7 +235,7 @@ static void nobody_there(void **state)
 
     (void)state;
     (void)snprintf(url, sizeof(url), "zk://127.0.0.1:%u/rota", (unsigned)port);
-    r = refusal_of(url, SHORT_MS / 4); /* who is not there does not come later */
+    r = refusal_of(url, SHORT_MS / 2); /* the absent will not come later */
     refusal_assert(&r, ROTA_UNREACHABLE, "refused", secrets);
     r = refusal_of("zk://no-such-host.invalid/", SHORT_MS);
     refusal_assert(&r, ROTA_UNREACHABLE, "no-such-host.invalid", secrets);
@@ -328,7 +328,7 @@ static void names(void **state)
 
 /* ---- Nodes of others in a line ------------------------------------------------------------------ */
 
-/* It holds, until whoever made it takes it away; then the line goes on. */
+/* It holds until whoever made it removes it; then the line goes on. */
 static void foreign(const char *node, bool ahead)
 {
     static struct user u;
@@ -368,7 +368,7 @@ static void children_that_do_not_parse(void **state)
     assert_nothing_left(&one);
 }
 
-/* How many stand in "prize", by the eyes of one that makes nothing; LEFT: how long the first still has. */
+/* How many stand in "prize", as seen by a client that creates nothing; LEFT: how long the first still has. */
 static size_t shown(struct rota *looker, int64_t *left_ms)
 {
     struct rota_line *line = NULL, *lines = NULL;
@@ -394,8 +394,8 @@ static bool shows_nobody(void *looker)
     return shown(looker, &left_ms) == 0;
 }
 
-/* Who only looks never hears the servers' clock: all the same it tells since when, leaves out what is over by time, and does not say
- * of what no session ends that one will. */
+/* A client that only looks never hears the servers' clock; even so it tells since when, leaves out what is over by
+ * time, and does not say that a session will end what none will. */
 static void who_only_looks(void **state)
 {
     static const char *const over = RT_ZKS_ROOT

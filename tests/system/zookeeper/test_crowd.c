@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thousand who wait: each release is told to one of them, also when their connection was lost and all watches had to be set
- * again, which is more than fits into one message to this server. */
+/* A thousand waiters: each release is told to one of them, even when their connection was lost and all watches had to
+ * be set again, which is more than fits into one message to this server. */
 #include "lib/players.h"
 #include "lib/proxy.h"
 #include "lib/zookeeper_server.h"
@@ -79,7 +79,7 @@ static void a_thousand_wait(bool cut)
     uint64_t told = counts_now().pushes - before;
     print_message("%u releases, %llu notifications\n", CROWD, (unsigned long long)told);
     assert_in_range(told, CROWD,
-                    CROWD + 1); /* who stood directly behind watches its own node too */
+                    CROWD + 1); /* the one directly behind it watches its own node too */
     rota_close(crowd);
     rota_close(first);
     free(url);

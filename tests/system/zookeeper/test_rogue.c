@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that are no ZooKeeper, and such that mean ill: through the whole library each gives one clear error.
+/* Servers that are no ZooKeeper, and malicious ones: through the whole library each gives one clear error.
  *
- * The last case plays a server whose answers are in order and make no sense: test_zookeeper_rogue [ROUNDS [SEED]] */
+ * The last case plays a server whose answers are well-formed and make no sense: test_zookeeper_rogue [ROUNDS [SEED]] */
 #include "engine/zookeeper/zk.h"
 #include "lib/meeting.h"
 #include "lib/refusal.h"
@@ -25,7 +25,7 @@ static uint64_t seed = 1;
 
 /* ---- Parts of a conversation -------------------------------------------------------------------- */
 
-/* The size before what was written from AT on. */
+/* Puts the size before what was written from AT on. */
 static void sized(struct rt_jute_out *o, size_t at)
 {
     rt_jute_set_int(o, at, (int32_t)(o->size - at - 4));
@@ -224,7 +224,7 @@ static uint32_t roll(struct play *p, uint32_t below)
     return (uint32_t)(p->state >> 33) % below;
 }
 
-/* Names as tickets have, whole or in pieces, of sessions that may be ours. */
+/* Names like those of tickets, whole or in pieces, of sessions that may be ours. */
 static void put_name(struct play *p, struct rt_jute_out *o)
 {
     static const char *const parts[] = {
@@ -395,7 +395,7 @@ static void some_op(struct user *u, uint64_t i)
         op.brk.number = i % 20 < 10 ? 0 : 1;
         break;
     case 8:
-        if (i % 100 != 8) /* it has its own time for what is asked beside */
+        if (i % 100 != 8) /* its side requests have their own time */
             return;
         op.kind = RT_OP_CHECK;
         op.check.each = count_verdict;
@@ -432,7 +432,7 @@ static void whatever_it_answers(void **state)
     assert_true(p.answers > (uint64_t)rounds / 4);
 }
 
-/* What a process has from its first client on is not counted. */
+/* What a process keeps from its first client on is not counted. */
 static int warm_up(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that end while somebody counts on them: closed by another, over while their client was cut off, left for a new one.
- * Whoever held is told; nothing of an old session is taken for a new one's; nothing is left. */
+/* Sessions that end while somebody counts on them: closed by another, over while their client was cut off, left for a
+ * new one. Whoever held is told; nothing of an old session is taken for a new one's; nothing is left. */
 #include "engine/zookeeper/ops.h"
 #include "lib/proxy.h"
 #include "lib/user.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define TTL_MS 1000
+#define TTL_MS 3000
 #define LONG_TTL_MS 15000
 #define LIMIT_MS 30000
 
@@ -68,7 +68,7 @@ static void takes_and_gives(struct user *user)
 
 /* ---- Closed by another ------------------------------------------------------------------------ */
 
-/* Somebody who knows its id and password, as an operator may: takes the session up, and ends it. */
+/* Somebody who knows its id and password, as an operator may, takes over the session and ends it. */
 static void close_by_another(struct user *victim)
 {
     struct rt_zk_conn *from = &zk_of(victim)->c, *to;
@@ -132,7 +132,7 @@ static void over_while_it_was_cut_off(void **state)
     await_none();
 }
 
-/* The server has made the ticket; that it has is lost, and then the session ends: it was never held. */
+/* The server has made the ticket, but its answer is lost, and then the session ends: it was never held. */
 static void a_create_whose_answer_is_lost_with_its_session(void **state)
 {
     struct rt_fault mute = {
@@ -169,7 +169,7 @@ static void a_create_whose_answer_is_lost_with_its_session(void **state)
 
 /* ---- Left for a new one ------------------------------------------------------------------------ */
 
-/* What stands there is the old one's, though it was the same client: who comes waits until it has gone. */
+/* What stands there is the old session's, though the client is the same: a newcomer waits until it has gone. */
 static void an_old_session_is_nobodys(void **state)
 {
     struct rt_join before = {.nonce = 77}, after = {.nonce = 77};
@@ -179,7 +179,7 @@ static void an_old_session_is_nobodys(void **state)
     assert_int_equal(user_join(&u, "prize", &before), 0);
     assert_true(before.granted);
     uint64_t session = u.session;
-    u.conn->ttl_ms = LONG_TTL_MS; /* a machine that stands still shall not end this one, too */
+    u.conn->ttl_ms = LONG_TTL_MS; /* a stalled machine must not end this one, too */
     assert_true(open_session(&u) != session);
     assert_int_equal(user_join(&u, "prize", &after), 0); /* the same nonce, too */
     assert_true(after.number != before.number);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A follower is killed right after it has answered a heartbeat, and takes with it what it had not passed on: whoever waits is not
- * granted before the deadline that the heartbeat promised (D1).
+/* A follower is killed right after it has answered a heartbeat, and takes with it what it had not passed on: whoever
+ * waits is not granted before the deadline that the heartbeat promised (D1).
  *
  *   test_zookeeper_touch [ROUNDS]
  *
- * Judged are two moments of one clock: the deadline that the engine said, and when the leader had ended the session, as it told
- * the one that waits. A machine that is slow only makes the second later. What it may spoil is the scene: a holder that does not
- * come to its second heartbeat in time, whose session is then over before the kill. Such a round is judged as the others are,
- * but not counted as one. */
+ * Two moments of one clock are judged: the deadline that the engine gave, and when the leader had ended the session, as
+ * it told the waiter. A slow machine only makes the second later. What it may spoil is the scene: a holder that does
+ * not get to its second heartbeat in time, so that its session is over before the kill. Such a round is judged like the
+ * others, but not counted. */
 #include "ensemble.h"
 #include "lib/user.h"
 
@@ -22,7 +22,7 @@
 
 #define ROUNDS 2
 #define ROUNDS_TORTURE 12 /* x 17: the 200 of make torture */
-#define SPOILT_MAX 20     /* more of them than of the others, and it is not the machine */
+#define SPOILT_MAX 20     /* more than that, and it is not the machine's fault */
 #define TTL_MS 2000
 #define APART_MS 1700 /* heartbeats, with no touch in between: nobody turns the loop */
 
@@ -34,7 +34,7 @@ static void url_of(char out[96], size_t i)
                    (unsigned)ensemble.node[i].server.port, RT_ZKS_TICK_MS);
 }
 
-/* Renews, and says until when that holds, as core/session does; 0: it does not say that it was renewed. */
+/* Renews, and returns until when that holds, as core/session does; 0: it was not told that it was renewed. */
 static int64_t beat(struct user *u, uint64_t number)
 {
     struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER};
@@ -55,7 +55,7 @@ static void pause_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
-/* How long before DEADLINE it was granted at MOMENT; that never is. */
+/* How long before DEADLINE it was granted at MOMENT; that must never be. */
 static void judge(int64_t deadline, int64_t moment)
 {
     if (moment < deadline)
@@ -63,7 +63,7 @@ static void judge(int64_t deadline, int64_t moment)
                  (long long)((deadline - moment) / (RT_MS / 1000)));
 }
 
-/* Whether it was one: both heartbeats said that the session was renewed, and somebody waited. */
+/* Whether the round counts: both heartbeats said that the session was renewed, and somebody waited. */
 static bool one_round(uint32_t number, size_t leader, size_t follower)
 {
     static struct user holder, waiter;

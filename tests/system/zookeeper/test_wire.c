@@ -35,7 +35,7 @@ static bool all_answered(void *arg, const struct rt_proxy_counts *counts)
     return counts->requests >= *(uint64_t *)arg && counts->replies >= counts->requests;
 }
 
-/* Returns when so many were asked, and all were answered. */
+/* Returns once that many were asked, and all were answered. */
 static void settle(struct rt_proxy *p, uint64_t requests)
 {
     assert_true(rt_proxy_await(p, all_answered, &requests, LIMIT_MS));
@@ -87,7 +87,7 @@ static void a_pair_is_two_flights(void **state)
     for (int i = 0; i < 100; i++) {
         before = count_of(p.proxy);
         assert_int_equal(rota_acquire(p.rota, "pair", NULL, &lock), 0);
-        assert_cost(p.proxy, before, 2, 1, 0); /* the ticket, and the list behind it */
+        assert_cost(p.proxy, before, 2, 1, 0); /* the ticket, and then the list */
         before = count_of(p.proxy);
         assert_int_equal(rota_release(lock), 0);
         assert_cost(p.proxy, before, 1, 1, 0);
@@ -109,7 +109,7 @@ static void the_first_on_a_name_is_one_flight_more(void **state)
     peer_close(&p);
 }
 
-/* Who stands directly behind the holder is told by one event, and asks nothing. */
+/* One event tells the waiter directly behind the holder, which asks nothing. */
 static void a_hand_over_is_one_notification(void **state)
 {
     struct rt_proxy_counts before;
@@ -160,7 +160,7 @@ static void no_herd(void **state)
     peer_close(&a);
 }
 
-/* ?dialect=simple: each release wakes all who wait, and all but one of them for nothing. */
+/* ?dialect=simple: each release wakes all waiters, all but one of them for nothing. */
 static void simple_wakes_all(void **state)
 {
     static struct rota *herd[HERD];
@@ -205,8 +205,8 @@ static void told(void *arg, int err)
     atomic_store(&((struct answer *)arg)->err, err);
 }
 
-/* ?dialect=simple: one path stands for all who ever hold. Its delete took effect, the answer was lost, and when it is asked
- * again somebody else holds. */
+/* ?dialect=simple: one path stands for all who ever hold. Its delete took effect, the answer was lost, and when it is
+ * retried somebody else holds. */
 static void a_release_asked_again_takes_nobody_elses(void **state)
 {
     struct rota_options options = {.call_ms = LIMIT_MS};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sequence of a line at its end, on a real server: order and exclusion over it. Two billion tickets would take days to make;
- * so the server's log is written anew while it does not run: the ticket that was made there was the so many-th.
+/* A line's sequence at its end, on a real server: order and exclusion across it. Two billion tickets would take days to
+ * make; so the server's log is rewritten while it does not run: the ticket that was made there gets a high number.
  *
- * What ZooKeeper 3.8 does there: a line whose counter is 2^31 - 1 gives that number to all who come, but while an earlier one is
- * under way the next ones, which are negative. No order is left in that. */
+ * What ZooKeeper 3.8 does there: a line whose counter is 2^31 - 1 gives that number to all who come, except that, while
+ * an earlier one is under way, it gives the next ones, which are negative. No order is left in that. */
 #include "engine/zookeeper/ops.h"
 #include "lib/players.h"
 #include "lib/user.h"
@@ -70,7 +70,7 @@ static size_t age_log(uint8_t *at, size_t n, const char *line, int32_t seq)
 {
     size_t aged = 0;
 
-    for (size_t i = 16; i + 12 < n;) { /* behind its head: a checksum, a size, an entry, 'B' */
+    for (size_t i = 16; i + 12 < n;) { /* after its head: a checksum, a size, an entry, 'B' */
         struct rt_jute_in in = {at + i + 8, n - i - 8, false};
         size_t size = (size_t)rt_jute_get_int(&in);
         uint8_t *entry = at + i + 12;
@@ -99,7 +99,7 @@ static size_t age_file(const char *path, const char *line, int32_t seq)
     return aged;
 }
 
-/* Of LINE, a path with a slash at its end, SEQ tickets have been made. The server starts anew. */
+/* In LINE, a path with a slash at its end, SEQ tickets have been made. The server is restarted. */
 static void age(const char *line, int32_t seq)
 {
     char dir[400], path[800];
@@ -140,7 +140,7 @@ static int32_t seq_of(struct user *u, uint64_t number)
     return t->id.seq;
 }
 
-/* The line "prize" is such that the next ticket in it is the SEQth. */
+/* Makes the next ticket in the line "prize" the SEQth. */
 static void begin(int32_t seq)
 {
     struct rt_join first = {0};
@@ -180,7 +180,7 @@ static void up_to_the_last(void **state)
     finish();
 }
 
-/* Nobody is there any more: the line is made anew, and numbers begin with 0; fences grow on. */
+/* Nobody is there any more: the line is made anew, and numbers begin with 0; fences keep growing. */
 static void who_comes_to_an_empty_one_begins_it_anew(void **state)
 {
     struct rt_join last = {0}, next = {0};
@@ -197,7 +197,7 @@ static void who_comes_to_an_empty_one_begins_it_anew(void **state)
     finish();
 }
 
-/* While somebody holds: who comes is told so, or asks again; never do two hold. */
+/* While somebody holds: a newcomer is told so, or asks again; never do two hold. */
 static void who_comes_to_one_that_is_held_waits(void **state)
 {
     struct rt_join held = {0}, next = {0};
@@ -219,7 +219,7 @@ static void who_comes_to_one_that_is_held_waits(void **state)
     finish();
 }
 
-/* Whatever others have made of it: where numbers come twice nobody of ours stands. */
+/* Whatever others have made of it: where numbers come twice, none of ours stands. */
 static void beyond_the_end(void **state)
 {
     struct rt_join next = {0};
@@ -258,7 +258,7 @@ static void never_two(void **state)
     finish();
 }
 
-/* Through the whole library: who waits is served, and nobody notices. */
+/* Through the whole library: waiters are served, and nobody notices. */
 static void nobody_notices(void **state)
 {
     struct player_wish wishes[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book is a file, $BANK_BOOK, a line for each thing that roles plan or are told; each is written at once. */
+/* The book is a file, $BANK_BOOK: one line for each thing that a role plans or is told, written at once. */
 #include "bank.h"
 
 #include <fcntl.h>

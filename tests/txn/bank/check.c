@@ -72,7 +72,7 @@ long house_heal(int house)
     return took;
 }
 
-/* Some at a time: InnoDB tells who is connected only to those who do not ask all the time. */
+/* Some at a time: InnoDB refreshes its view of who is connected only for those that do not ask all the time. */
 static int heal_some(int from, long *most)
 {
     struct hand hands[RECOVERIES_AT_ONCE] = {{.pid = 0}};
@@ -115,7 +115,7 @@ static void finding(long tid, const struct entry *e, unsigned at, const char *wh
     findings++;
 }
 
-/* One outcome, everywhere; and whoever was told something was told that. */
+/* One outcome everywhere, and whoever was told an outcome was told that one. */
 static void check_transfer(long tid, const struct entry *e, unsigned at)
 {
     if (e->shape == NULL) {
@@ -138,7 +138,7 @@ static void check_transfer(long tid, const struct entry *e, unsigned at)
         finding(tid, e, at, "it cannot be committed");
 }
 
-/* The journal says the same. Rows that were forgotten say nothing. */
+/* The journal says the same. Forgotten rows say nothing. */
 static void check_decision(long tid, const struct entry *e, unsigned at)
 {
     if (e->shape == NULL || e->id[0] == '\0' || e->shape->writes == 0)

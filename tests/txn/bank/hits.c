@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who came by crash points. */
+/* How often processes reached crash points. */
 #include "hits.h"
 
 #include <stdio.h>

@@ -97,7 +97,7 @@ static bool say(int place, void *conn, const char *format, ...)
     return places[place]->site->sql(conn, sql);
 }
 
-/* A balance below 0 is refused by the table. */
+/* The table refuses a balance below 0. */
 static bool work(int place, void *conn, const struct rota_call *call, const struct order *o)
 {
     int amount = abs(o->amount), balance = 0, hold = call->op == ROTA_OP_TRY ? amount : -amount;
@@ -229,7 +229,7 @@ long long effects_of(int tid, int place, enum rota_op op)
     return places[place]->site->number(sql);
 }
 
-/* Both are confirmed, or none; what was tried was confirmed or cancelled; and as was told. */
+/* Both are confirmed, or none; what was tried was confirmed or cancelled; and all of it is as was told. */
 static void check_transfer(int tid)
 {
     int from = (int)ledger->from[tid] - 1, to = (int)ledger->to[tid] - 1;

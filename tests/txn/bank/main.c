@@ -36,7 +36,7 @@ int scene_begin(void **state)
     return 0;
 }
 
-/* With BANK_SHOW: what roles logged. */
+/* With BANK_SHOW: shows what roles logged. */
 static void show_log(void)
 {
     char line[500];

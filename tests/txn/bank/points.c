@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At every crash point somebody dies: the process that comes by it, a database, the journal's server. */
+/* At every crash point somebody dies: the process that reaches it, a database, the journal's server. */
 #include "scenes.h"
 
 #include "bank.h"
@@ -14,18 +14,18 @@
 #include <string.h>
 
 #define SOON_MS \
-    3000 /* the deadline of what is left undecided: long enough to get so far, on a busy machine */
+    3000 /* the deadline of what is left undecided: enough to get there on a busy machine */
 #define CREW_MOST 80
 #define KEEP_MS 2000
 
-/* What a process is made to do so that it comes by a point. */
+/* What a process is made to do so that it reaches a point. */
 static const struct way {
-    const char *begins; /* the point's name, or how it begins, with a '-' */
-    const char *shape;  /* a teller's transfer; NULL: none comes by it */
-    bool joins;         /* ... and who joined comes by it */
-    /* What a recovery finds that comes by it: an undecided transaction, a decided one; false, false: none does. */
+    const char *begins; /* the point's name, or a prefix ending in '-' */
+    const char *shape;  /* a teller's transfer; NULL: none reaches it */
+    bool joins;         /* ... and the joiner reaches it */
+    /* What a recovery that reaches it finds: an undecided transaction, a decided one; false, false: none does. */
     bool aborts, commits;
-    bool sweeps;     /* who forgets comes by it */
+    bool sweeps;     /* forgetting reaches it */
     bool asks_again; /* when an answer was lost */
 } ways[] = {
     {.begins = "branch-begun", .shape = "two"},
@@ -62,7 +62,7 @@ static const struct way *way_of(const char *name)
     return best;
 }
 
-/* The next point behind *I that this journal has. */
+/* The next point after *I that this journal has. */
 static const char *next_point(unsigned *i)
 {
     const struct rt_point_name *p;
@@ -92,7 +92,7 @@ static const char *plan(char out[128], const char *name, const char *how)
     return out;
 }
 
-/* The same for one who begins: at the first branch in one round, at the second in the next. */
+/* The same for a process that begins: at the first branch in one round, at the second in the next. */
 static const char *caller_plan(char out[128], const char *name, const char *how, int round)
 {
     bool per_branch = strncmp(name, "prepare-", 8) == 0 || strncmp(name, "commit-", 7) == 0 ||
@@ -102,8 +102,8 @@ static const char *caller_plan(char out[128], const char *name, const char *how,
     return out;
 }
 
-/* A process that begins, and comes by NAME; HOW is what becomes of it there. The other one of two who work together, if
- * there is one, is one of OTHERS. */
+/* A process that begins, and reaches NAME; HOW is what becomes of it there. If two work together, the other one is in
+ * OTHERS. */
 static struct hand caller(struct crew *others, int house, const char *name, const char *how,
                           int round)
 {
@@ -118,7 +118,7 @@ static struct hand caller(struct crew *others, int house, const char *name, cons
     return joiner;
 }
 
-/* On a busy machine the deadline of what is to be left undecided may come first: then with a later one. */
+/* On a busy machine the deadline of what is to be left undecided may come first; then a later one is tried. */
 static const uint32_t deadlines[] = {SOON_MS, 5 * SOON_MS, 20 * SOON_MS};
 #define DEADLINES (sizeof(deadlines) / sizeof(deadlines[0]))
 
@@ -152,8 +152,8 @@ static void all_end(struct crew *c)
         (void)hand_wait(&c->hand[i]);
 }
 
-/* A house of its own for each point that a recovery comes by, with two that dead processes left behind: one decided,
- * one not, both prepared everywhere. */
+/* A house of its own for each point that a recovery reaches, with two transactions that dead processes left behind: one
+ * decided, one not, both prepared everywhere. */
 struct left {
     const char *point[CREW_MOST];
     int house[CREW_MOST];
@@ -211,7 +211,7 @@ static void callers_die_at_every_point(void **state)
         callers_die(round);
 }
 
-/* A recovery comes by each of its points, in a house of its own, some at a time; HOW is what becomes of it there. */
+/* Recoveries reach each of their points, each in a house of its own, some at a time; HOW is what becomes of them. */
 static void recoverers_at_points(struct crew *c, const struct left *left, const char *how)
 {
     char at[128];
@@ -227,8 +227,8 @@ static void recoverers_at_points(struct crew *c, const struct left *left, const 
     }
 }
 
-/* NEXT has nothing more to do, and leaves; unless it comes by its point meanwhile: some are behind the last that is to be
- * seen from outside. True: it died there. */
+/* NEXT has nothing more to do and leaves, unless it reaches its point meanwhile: some points come after the last step
+ * that can be seen from outside. True: it died there. */
 static bool leaves_or_dies(struct hand *next)
 {
     const int killed = RT_PROC_SIGNALED + SIGKILL;
@@ -264,7 +264,7 @@ static void recoveries_die_at_every_point(void **state)
     bank_check(false);
 }
 
-/* An answer is lost, and what is asked then is where the process dies. */
+/* An answer is lost, and the process dies at what it asks then. */
 static void callers_die_where_they_ask_again(void **state)
 {
     struct rt_proxy_options opts = {.port = world_port(MARIADB), .framing = &rt_proxy_mysql};
@@ -293,10 +293,12 @@ static void callers_die_where_they_ask_again(void **state)
 
 static bool is_forgotten(void *arg)
 {
+    house_ages(*(int *)arg);
     return house_marks(*(int *)arg) == 0;
 }
 
-/* Who forgets dies at each of its points: what is over is forgotten in the end, and what was not is finished first. */
+/* The process that forgets dies at each of its points: in the end what is over is forgotten, and what was not over is
+ * finished first. */
 static void sweepers_die_at_every_point(void **state)
 {
     int house = house_new();
@@ -329,8 +331,8 @@ static void sweepers_die_at_every_point(void **state)
 
 /* ---- Somebody else dies ------------------------------------------------------------------ */
 
-/* Whoever is stopped may have the file locked, and others of its house would wait in vain: its writer is at work, for the
- * transaction or to write down which resources are used, wherever the rest of it stands. */
+/* A stopped process may have the file locked, and others of its house would wait in vain: its writer is at work, for
+ * the transaction or to record which resources are used, wherever the rest of the process stands. */
 static int house_to_stop_in(int house)
 {
     return strcmp(world_journal(), "file") == 0 ? house_new() : house;

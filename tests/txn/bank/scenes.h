@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* Nobody is left of the scene before. */
+/* Nobody is left over from the scene before. */
 int scene_begin(void **state);
 #define SCENE(f) cmocka_unit_test_setup(f, scene_begin)
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bank over services: accounts on MariaDB, PostgreSQL and SQLite, moved by try, confirm and cancel behind the fence.
  *
- * Every call goes through a transport that loses it, loses its answer, doubles it, or keeps it back and delivers it behind
- * others: a try after its cancel, too. Tellers and their services, and recoveries, die at every named point. Then a recovery
- * heals: the sums are right, each effect was there once, nothing is reserved, and the fences can be taken away. */
+ * Every call goes through a transport that loses it, loses its answer, doubles it, or holds it back and delivers it
+ * after others: even a try after its cancel. Tellers and their services, and recoveries, die at every named point. Then
+ * a recovery heals: the sums are right, each effect happened once, nothing is reserved, and the fences can be
+ * removed. */
 #include "ledger.h"
 
 #include "lib/proc.h"
@@ -39,8 +40,8 @@ static int serve_place(int place, const struct rota_call *call, const struct ord
 
 #define LATE_MOST 64
 
-static struct late {  /* a copy that comes behind others */
-    int place, after; /* so many calls */
+static struct late {  /* a copy that comes after others */
+    int place, after; /* that many calls */
     struct rota_call call;
     struct order order;
 } kept[LATE_MOST];
@@ -100,7 +101,7 @@ static int carry(void *arg, const struct rota_call *call, const void *payload, s
         calls->lost++;
         return ROTA_UNREACHABLE;
     }
-    if (fate < 16) { /* no answer, and it comes later: behind its cancel */
+    if (fate < 16) { /* no answer, and it comes later: after its cancel */
         calls->lost++;
         keep(place, call, &o);
         return ROTA_UNREACHABLE;
@@ -259,7 +260,7 @@ static void nobody_dies(void **state)
     heal_and_check(false);
 }
 
-/* Which points a teller and its services come by: in a transfer that commits, and in one that does not. */
+/* Which points a teller and its services reach: in a transfer that commits, and in one that does not. */
 static const char *const of_commit[] = {
     "register-asked:1", "register-begun:1", "register-written:1", "register-answered:1",
     "register-asked:2", "register-begun:2", "register-written:2", "register-answered:2",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who use the library as its users do: a teller, one who joins, one who recovers. */
+/* Roles that use the library as its users do: a teller, a joiner, a recoverer. */
 #include "bank.h"
 
 #include <rota_txn.h>
@@ -174,7 +174,7 @@ static struct rota_txns *manager(uint32_t flags)
     struct rota_txns *m = NULL;
 
     log_open();
-    /* A journal that is away is asked for until it is back. */
+    /* Retries until a journal that is away is back. */
     for (int tries = 0; rota_txns_open(&m, env("BANK_JOURNAL"), &opts) != 0; tries++) {
         log_line(rota_txn_errmsg(NULL));
         if (tries * 20 > LIMIT_MS) {
@@ -214,7 +214,7 @@ static unsigned places_of(unsigned bits)
     return (unsigned)__builtin_popcount(bits);
 }
 
-/* What PLACE gains: the first one of them gives to all others; a single one moves it between its accounts. */
+/* What PLACE gains: the first place gives to all others; a single place moves the amount between its accounts. */
 static int gain(const struct transfer *x, enum place place)
 {
     bool first = (x->shape->writes & ((1u << place) - 1)) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crash points: at the Kth time, dead or stopped, and every hit is written down. */
+/* Crash points: a process dies or stops at the Kth hit, and every hit is recorded. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The servers, journals on them, and everybody whom the driver starts. */
+/* The servers, the journals on them, and everybody the driver starts. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -337,6 +337,36 @@ static size_t house_undone(int house)
     return page.count;
 }
 
+void house_ages(int house)
+{
+    struct clerk c;
+
+    clerk_start(&c, w.house[house].url);
+    struct rt_txn_id id = clerk_id(&c);
+    assert_int_equal(clerk_decide(&c, id, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+    clerk_finish(&c, id);
+    clerk_close(&c);
+}
+
+bool house_is_free(int house)
+{
+    struct rt_journal_op who = {.kind = RT_JOURNAL_IDENTIFY}, op = {.kind = RT_JOURNAL_DECIDE};
+    struct clerk c;
+
+    if (clerk_open(&c, w.house[house].url) != 0)
+        return false;
+    bool is = clerk_do(&c, &who) == 0;
+    c.number = w.house[house].number;
+    c.now_ms = who.identify.now_ms;
+    op.decide.id = clerk_id(&c);
+    op.decide.decision = RT_JOURNAL_ABORT;
+    is = is && clerk_do(&c, &op) == 0;
+    if (is)
+        clerk_finish(&c, op.decide.id);
+    clerk_close(&c);
+    return is;
+}
+
 bool house_clean(int house, char *why, size_t size)
 {
     unsigned my = house_prepared(house, TILL), pg = house_prepared(house, VAULT);
@@ -354,7 +384,7 @@ int house_stands(int house, const char *id)
     struct rt_txn_id parsed;
     char digits[RT_TXN_ID_TEXT];
 
-    snprintf(digits, sizeof(digits), "%s", id); /* what rota_txn_id says has more behind it */
+    snprintf(digits, sizeof(digits), "%s", id); /* what rota_txn_id says has more after it */
     assert_true(rt_txn_id_read(digits, &parsed));
     clerk_start(&c, w.house[house].url);
     struct seen seen = clerk_read(&c, parsed);
@@ -495,7 +525,7 @@ void joined_start(int house, long tid, const char *teller_point, const char *joi
     struct start s = {.house = house, .words = {"joiner", number}, .point = joiner_point};
     s.in = there[0];
     s.out = back[1];
-    /* Each must see the other's end: nobody else has its ends. */
+    /* Each must notice when the other ends, so nobody else may hold the pipes' ends. */
     for (int i = 0; i < 2; i++) {
         (void)fcntl(there[i], F_SETFD, FD_CLOEXEC);
         (void)fcntl(back[i], F_SETFD, FD_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked for where it cannot be had: one clear error each, and nothing lost. */
+/* Requests that cannot be met: one clear error each, and nothing lost. */
 #include "cases.h"
 
 #include "base/alloc.h"
@@ -35,6 +35,33 @@ static void a_connection_in_a_transaction(void **state)
     seat_close(&s);
 }
 
+/* An application's session is refused, and told the way out; recovery's own has another mode. */
+static void a_mode_with_another_grammar(void **state)
+{
+    struct seat s, k;
+
+    (void)state;
+    if (!IS_MYSQL)
+        return;
+    seat_bare(&s, HERE, 0, false);
+    assert_true(HERE->sql(s.conn, "SET SESSION sql_mode = 'ORACLE'"));
+    assert_int_equal(attach(&s), RT_REPLY_NO);
+    assert_int_equal(seat_err(), ROTA_UNSUPPORTED);
+    ASSERT_SAYS(&s, "SET SESSION sql_mode");
+    assert_true(HERE->sql(s.conn, "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'"));
+    assert_int_equal(attach(&s), RT_REPLY_DONE);
+    struct rt_part part = part_new(1); /* and one that gets it later */
+    assert_int_equal(seat_do(&s, RT_PARTY_BEGIN, &part), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SET SESSION sql_mode = 'ORACLE'"));
+    assert_int_equal(seat_do(&s, RT_PARTY_ONE_PHASE, &part), RT_REPLY_NO);
+    ASSERT_SAYS(&s, "SET SESSION sql_mode");
+    seat_close(&s);
+    seat_bare(&k, HERE, 0, true);
+    assert_true(HERE->sql(k.conn, "SET SESSION sql_mode = 'ORACLE'"));
+    assert_int_equal(attach(&k), RT_REPLY_DONE);
+    seat_close(&k);
+}
+
 static void what_a_connection_may_not(void **state)
 {
     struct seat s;
@@ -50,7 +77,7 @@ static void what_a_connection_may_not(void **state)
     seat_close(&s);
 }
 
-/* A name that no participant keeps, or another's: nothing there. */
+/* A name that no participant keeps, or somebody else's: nothing is there. */
 static void an_unknown_name(void **state)
 {
     struct rt_part part = part_new(9);
@@ -96,7 +123,7 @@ static void markers_in_myisam(void **state)
     snprintf(s.party->marks, sizeof(s.party->marks), "bad_marks");
     assert_int_equal(attach(&s), RT_REPLY_NO);
     assert_int_equal(seat_err(), ROTA_UNSUPPORTED);
-    ASSERT_SAYS(&s, "no InnoDB");
+    ASSERT_SAYS(&s, "not an InnoDB");
     seat_close(&s);
 }
 
@@ -114,6 +141,62 @@ static void a_branch_that_changed_myisam_votes_no(void **state)
     assert_false(has_row(HERE, row));
     assert_int_equal(HERE->prepared(), 0);
     HERE->admin("DELETE FROM old");
+    seat_close(&s);
+}
+
+/* Modes in which SHOW CREATE TABLE leaves ENGINE out, or calls it TYPE. */
+static void modes_with_the_same_grammar(void **state)
+{
+    static const char *const modes[] = {"ANSI", "MYSQL40", "MSSQL", "NO_TABLE_OPTIONS"};
+    char sql[80];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct seat s;
+        struct rt_part part = part_new(1);
+        seat_bare(&s, HERE, 0, false);
+        snprintf(sql, sizeof(sql), "SET SESSION sql_mode = '%s'", modes[i]);
+        assert_true(HERE->sql(s.conn, sql));
+        if (attach(&s) != RT_REPLY_DONE)
+            fail_msg("%s: %s", modes[i], s.party->errmsg);
+        seat_work(&s, &part, ++row);
+        assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_YES);
+        assert_int_equal(seat_do(&s, RT_PARTY_COMMIT, &part), RT_REPLY_DONE);
+        assert_true(has_row(HERE, row));
+        seat_close(&s);
+    }
+}
+
+/* Where the server keeps no warnings, it cannot be seen what the branch changed. */
+static void a_session_without_warnings(void **state)
+{
+    struct seat s;
+    struct rt_part part = part_new(1);
+
+    (void)state;
+    HERE->admin("CREATE TABLE IF NOT EXISTS plain (id INT) ENGINE = MyISAM");
+    seat_open(&s, HERE, 0, false);
+    assert_true(HERE->sql(s.conn, "SET SESSION max_error_count = 0"));
+    seat_work(&s, &part, ++row);
+    assert_true(HERE->sql(s.conn, "INSERT INTO plain VALUES (1)"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_NO);
+    ASSERT_SAYS(&s, s.party->several ? "no InnoDB" : "max_error_count");
+    assert_false(has_row(HERE, row));
+    seat_close(&s);
+}
+
+static void a_temporary_table_votes_no(void **state)
+{
+    struct seat s;
+    struct rt_part part = part_new(1);
+
+    (void)state;
+    seat_open(&s, HERE, 0, false);
+    seat_work(&s, &part, ++row);
+    assert_true(HERE->sql(s.conn, "CREATE TEMPORARY TABLE t (a INT) ENGINE = InnoDB"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_NO);
+    ASSERT_SAYS(&s, "temporary");
+    assert_false(has_row(HERE, row));
     seat_close(&s);
 }
 
@@ -215,6 +298,63 @@ static void of_another_user(void **state)
     seat_close(&s);
 }
 
+/* Only its owner finishes what is prepared, and that is the role at that moment: one that ends with the transaction
+ * would leave it to nobody. */
+static void a_role_of_the_branch_alone(void **state)
+{
+    struct seat s;
+    struct rt_part part = part_new(1);
+
+    (void)state;
+    HERE->admin("DROP ROLE IF EXISTS clerk; DROP ROLE IF EXISTS tenant; CREATE ROLE clerk; CREATE "
+                "ROLE tenant; GRANT tenant TO clerk");
+    HERE->admin("GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk, tenant");
+    seat_open(&s, HERE, 0, false);
+    seat_work(&s, &part, ++row); /* a superuser finishes anything */
+    assert_true(HERE->sql(s.conn, "SET LOCAL ROLE tenant"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_YES);
+    assert_int_equal(seat_do(&s, RT_PARTY_COMMIT, &part), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SET SESSION AUTHORIZATION clerk"));
+    part = part_new(1);
+    seat_work(&s, &part, ++row);
+    assert_true(HERE->sql(s.conn, "SET LOCAL ROLE tenant"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_NO);
+    assert_int_equal(seat_err(), ROTA_INVALID);
+    ASSERT_SAYS(&s, "RESET ROLE");
+    assert_false(has_row(HERE, row));
+    part = part_new(1); /* one phase needs no owner */
+    seat_work(&s, &part, ++row);
+    assert_true(HERE->sql(s.conn, "SET LOCAL ROLE tenant"));
+    assert_int_equal(seat_do(&s, RT_PARTY_ONE_PHASE, &part), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SET ROLE tenant")); /* of the session: it finishes its own */
+    part = part_new(1);
+    seat_work(&s, &part, ++row);
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_YES);
+    assert_int_equal(seat_do(&s, RT_PARTY_COMMIT, &part), RT_REPLY_DONE);
+    assert_true(has_row(HERE, row));
+    part = part_new(1); /* and the isolation may still be chosen */
+    assert_int_equal(seat_do(&s, RT_PARTY_BEGIN, &part), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"));
+    assert_int_equal(seat_do(&s, RT_PARTY_ROLLBACK, &part), RT_REPLY_DONE);
+    seat_close(&s);
+    HERE->admin("DROP OWNED BY clerk, tenant; DROP ROLE clerk, tenant");
+}
+
+/* Only a missing table, or right, is answered with the statement that makes it. */
+static void what_else_hinders_the_server(void **state)
+{
+    struct seat s;
+
+    (void)state;
+    seat_bare(&s, HERE, 0, false);
+    snprintf(s.party->marks, sizeof(s.party->marks), "absent_mark");
+    assert_true(HERE->sql(s.conn, "SET default_transaction_read_only = on"));
+    assert_int_equal(attach(&s), RT_REPLY_NO);
+    ASSERT_SAYS(&s, "read-only transaction");
+    assert_null(strstr(s.party->errmsg, "is missing"));
+    seat_close(&s);
+}
+
 static void markers_that_a_crash_forgets(void **state)
 {
     struct seat s;
@@ -289,6 +429,7 @@ static void every_allocation_fails(void **state)
 }
 
 const struct CMUnitTest cases_bad[] = {
+    cmocka_unit_test(a_mode_with_another_grammar),
     cmocka_unit_test(a_connection_in_a_transaction),
     cmocka_unit_test(what_a_connection_may_not),
     cmocka_unit_test(an_unknown_name),
@@ -296,12 +437,17 @@ const struct CMUnitTest cases_bad[] = {
 #ifdef SITE_IS_MYSQL
     cmocka_unit_test(markers_in_myisam),
     cmocka_unit_test(a_branch_that_changed_myisam_votes_no),
+    cmocka_unit_test(modes_with_the_same_grammar),
+    cmocka_unit_test(a_session_without_warnings),
+    cmocka_unit_test(a_temporary_table_votes_no),
     cmocka_unit_test(the_gate_needs_a_right),
     cmocka_unit_test(a_reset_connection_is_found_out),
     cmocka_unit_test(an_answer_that_nobody_read),
 #else
     cmocka_unit_test(no_prepared_transactions),
     cmocka_unit_test(of_another_user),
+    cmocka_unit_test(a_role_of_the_branch_alone),
+    cmocka_unit_test(what_else_hinders_the_server),
     cmocka_unit_test(markers_that_a_crash_forgets),
     cmocka_unit_test(what_cannot_be_prepared),
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conformance suite of the branch contract: every case on every participant; SITE is the one of this program. */
+/* The conformance suite of the branch contract: every case on every participant; SITE is this program's one. */
 #ifndef TEST_BRANCH_CASES_H
 #define TEST_BRANCH_CASES_H
 

@@ -4,7 +4,7 @@
 
 static const enum rt_party_what votes[] = {RT_PARTY_PREPARE, RT_PARTY_ONE_PHASE};
 
-/* The branch begins with a row of its own, and LAST is left to the vote. */
+/* Begins the branch with a row of its own, and leaves LAST to the vote. */
 static void begin(struct seat *s, struct rt_part *part, const char *last)
 {
     seat_work(s, part, ++row);
@@ -70,6 +70,35 @@ static void votes_no(const char *last, int err, const char *words)
     seat_close(&s);
 }
 
+#define PACKET 4096 /* what the server takes, for one case */
+
+/* MariaDB ends a connection that sends more than it accepts. */
+static void a_last_statement_that_is_too_long(void **state)
+{
+    static char sql[PACKET];
+    struct seat s;
+
+    (void)state;
+    if (!IS_MYSQL)
+        return;
+    HERE->admin("SET GLOBAL max_allowed_packet = 4096");
+    seat_open(&s, HERE, 0, false);
+    for (int size = PACKET - 2; size > PACKET - 1200; size -= 300)
+        for (int i = 0; i < 2; i++) {
+            struct rt_part part = part_new(1);
+            snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (-1)%*s", size - 28, " ");
+            begin(&s, &part, sql);
+            if (seat_do(&s, votes[i], &part) != (i == 0 ? RT_REPLY_YES : RT_REPLY_DONE))
+                fail_msg("%d bytes: %s", size, s.party->errmsg);
+            finish(&s, &part, votes[i]);
+            assert_true(HERE->sql(s.conn, "DELETE FROM work WHERE id < 0"));
+        }
+    assert_int_equal(rt_party_room(s.party, PACKET), ROTA_INVALID);
+    ASSERT_SAYS(&s, "max_allowed_packet");
+    seat_close(&s);
+    HERE->admin("SET GLOBAL max_allowed_packet = 16777216");
+}
+
 static void a_last_statement_is_of_the_branch(void **state)
 {
     (void)state;
@@ -84,6 +113,24 @@ static void a_last_statement_answers_rows(void **state)
     (void)state;
     votes_yes("SELECT 't' AS x UNION ALL SELECT 'u' UNION ALL SELECT 'v'", 3, false);
     votes_yes("SELECT id FROM work WHERE id = -99", 0, false);
+}
+
+/* A branch that has only read until then does not count as one that only reads. */
+static void a_last_statement_is_the_first_that_writes(void **state)
+{
+    struct seat s;
+    struct rt_part part = part_new(1);
+
+    (void)state;
+    seat_open(&s, HERE, 0, false);
+    assert_int_equal(seat_do_with(&s, RT_PARTY_BEGIN, &part, RT_PARTY_READS), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SELECT COUNT(*) FROM work"));
+    assert_int_equal(rt_party_room(s.party, 100), 0);
+    part.last = insert_of(++row);
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_YES);
+    finish(&s, &part, RT_PARTY_PREPARE);
+    assert_true(has_row(HERE, row));
+    seat_close(&s);
 }
 
 static void a_last_statement_fails(void **state)
@@ -112,8 +159,8 @@ static void a_last_statement_of_what_is_rolled_back(void **state)
     seat_close(&s);
 }
 
-/* What MariaDB refuses by itself PostgreSQL does; then it is known by its tag. What was committed so stays, as if the
- * application had said it before; nothing is left prepared, and no marker. */
+/* What MariaDB refuses by itself, PostgreSQL does; its tag reveals it. What was committed that way stays, as if the
+ * application had committed it before; nothing is left prepared, and no marker. */
 static void a_last_statement_that_ends_the_transaction(void **state)
 {
     static const char *const ends[] = {"ROLLBACK", "COMMIT", "COMMIT AND CHAIN",
@@ -143,7 +190,33 @@ static void a_last_statement_that_ends_the_transaction(void **state)
     seat_close(&s);
 }
 
-/* As the connection takes it: MariaDB's only where it was told so. */
+/* Nobody commits what goes on after such an end, not even in one phase; a ROLLBACK TO has the same tag. */
+static void a_last_statement_that_is_refused_commits_nothing(void **state)
+{
+    static const char *const lasts[] = {"ROLLBACK; BEGIN; INSERT INTO work VALUES (-1)",
+                                        "ROLLBACK AND CHAIN; INSERT INTO work VALUES (-1)",
+                                        "ROLLBACK TO s", "ROLLBACK"};
+    struct seat s;
+
+    (void)state;
+    if (IS_MYSQL)
+        return;
+    seat_open(&s, HERE, 0, false);
+    for (size_t i = 0; i < 2 * sizeof(lasts) / sizeof(lasts[0]); i++) {
+        struct rt_part part = part_new(1);
+        begin(&s, &part, lasts[i / 2]);
+        assert_true(HERE->sql(s.conn, "SAVEPOINT s"));
+        assert_int_equal(seat_do(&s, votes[i % 2], &part), RT_REPLY_NO);
+        ASSERT_SAYS(&s, "ended the transaction");
+        assert_false(has_row(HERE, -1));
+        assert_false(has_row(HERE, row));
+        assert_false(has_mark(HERE, &part));
+        assert_int_equal(HERE->prepared(), 0);
+    }
+    seat_close(&s);
+}
+
+/* As the connection accepts it: MariaDB's only where it was told to. */
 static void two_last_statements(void **state)
 {
     struct seat s;
@@ -161,7 +234,7 @@ static void two_last_statements(void **state)
              takes ? "null" : "syntax");
 }
 
-/* PostgreSQL takes it for nothing, MariaDB not always: whatever it says, nothing is left over. */
+/* PostgreSQL treats it as nothing, MariaDB not always: whatever the server says, nothing is left over. */
 static void an_empty_last_statement(void **state)
 {
     struct seat s;
@@ -180,7 +253,7 @@ static void an_empty_last_statement(void **state)
     seat_close(&s);
 }
 
-/* What stands behind it would be of its comment, or of its text: then nothing is prepared. */
+/* What follows it would become part of its comment or its text: then nothing is prepared. */
 static void a_last_statement_without_an_end(void **state)
 {
     struct seat s;
@@ -210,12 +283,13 @@ static void a_last_statement_that_wants_data(void **state)
     seat_open(&s, HERE, 0, false);
     begin(&s, &part, "COPY work FROM STDIN");
     assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), RT_REPLY_LOST);
+    ASSERT_SAYS(&s, "COPY");
     seat_close(&s);
     assert_int_equal(settle(&keeper, &part, false), RT_REPLY_ABSENT);
     assert_false(has_row(HERE, row));
 }
 
-/* T0.1's neighbour: a table without transactions is told by a warning, and warnings of the application's own are none. */
+/* T0.1's neighbour: a warning reveals a table without transactions; warnings of the application's own do not count. */
 static void a_last_statement_with_warnings(void **state)
 {
     (void)state;
@@ -250,14 +324,17 @@ static void a_long_last_statement(void **state)
 const struct CMUnitTest cases_last[] = {
     cmocka_unit_test(a_last_statement_is_of_the_branch),
     cmocka_unit_test(a_last_statement_answers_rows),
+    cmocka_unit_test(a_last_statement_is_the_first_that_writes),
     cmocka_unit_test(a_last_statement_fails),
     cmocka_unit_test(a_last_statement_of_what_is_rolled_back),
     cmocka_unit_test(a_last_statement_that_ends_the_transaction),
+    cmocka_unit_test(a_last_statement_that_is_refused_commits_nothing),
     cmocka_unit_test(two_last_statements),
     cmocka_unit_test(an_empty_last_statement),
     cmocka_unit_test(a_last_statement_without_an_end),
     cmocka_unit_test(a_last_statement_that_wants_data),
     cmocka_unit_test(a_last_statement_with_warnings),
     cmocka_unit_test(a_long_last_statement),
+    cmocka_unit_test(a_last_statement_that_is_too_long),
 };
 const size_t cases_last_count = sizeof(cases_last) / sizeof(cases_last[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every request of every op: it does not arrive, or its answer does not; connections that are killed; answers that
- * are late. Whatever was lost is LOST and nothing else, and whoever asks finds out what became of it. */
+ * are late. Whatever was lost is reported as LOST and nothing else, and whoever asks finds out what became of it. */
 #include "cases.h"
 
 #include <poll.h>
@@ -98,9 +98,9 @@ static void set_up(const struct scene *scene, struct seat *actor, struct rt_part
     assert_int_equal(seat_do(&own, RT_PARTY_PREPARE, part), RT_REPLY_YES);
     seat_close(&own);
     part->by = NULL;
-    await_clear(part); /* so that the scene is about what it is about */
+    await_clear(part); /* so that the scene tests what it is meant to */
     if (IS_MYSQL && scene->what == RT_PARTY_GATE)
-        poll(NULL, 0, 150); /* InnoDB does not look anew before */
+        poll(NULL, 0, 150); /* InnoDB refreshes no sooner */
 }
 
 /* What became of it, however it was left. DONE: a commit in one phase came through. */
@@ -119,7 +119,7 @@ static void judge(const struct scene *scene, struct rt_part *part, bool done)
     assert_int_equal(HERE->prepared(), 0);
 }
 
-/* False: the op has fewer requests than that. */
+/* False: the op has fewer than that many requests. */
 static bool lose_nth(const struct scene *scene, uint64_t nth, bool reply)
 {
     struct seat actor;
@@ -142,7 +142,7 @@ static bool lose_nth(const struct scene *scene, uint64_t nth, bool reply)
         fail();
     }
     seat_close(&actor);
-    bool done = reply && !(IS_MYSQL && scene->last && nth == 1); /* that is said alone, before */
+    bool done = reply && !(scene->last && nth == 1); /* in one phase that is said alone, before */
     if (!hit && scene->what == RT_PARTY_ONE_PHASE)
         done = true;
     judge(scene, &part, done);

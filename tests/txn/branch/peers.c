@@ -117,7 +117,7 @@ static void quarkus_35806_committed_already(void **state)
     seat_close(&s);
 }
 
-/* The other half of it: absent, decided COMMIT, and no marker: nobody assumes that it is committed. */
+/* The other half of it: absent, decided COMMIT, and no marker: nobody assumes that it was committed. */
 static void absent_is_never_assumed_committed(void **state)
 {
     struct rt_part part = part_new(1);

@@ -129,7 +129,8 @@ static void who_only_read_drops_out(void **state)
     seat_close(&s);
 }
 
-/* Whoever wrote is not asked before its next vote but with it: so one that only reads is prepared, once. */
+/* After a branch that wrote, the next one is asked with its vote, not before it: so one that only reads is prepared,
+ * once. */
 static void who_wrote_is_asked_with_its_vote(void **state)
 {
     static const enum rt_reply votes[] = {RT_REPLY_YES, RT_REPLY_YES, RT_REPLY_READONLY};
@@ -137,7 +138,7 @@ static void who_wrote_is_asked_with_its_vote(void **state)
 
     (void)state;
     if (HERE->kind->gated)
-        return; /* MariaDB is asked only where it is told to be likely */
+        return; /* MariaDB is asked only where a hint says it is likely */
     seat_open(&s, HERE, 0, false);
     for (uint32_t i = 0; i < 3; i++) {
         struct rt_part part = part_new(i + 1);
@@ -150,7 +151,7 @@ static void who_wrote_is_asked_with_its_vote(void **state)
     seat_close(&s);
 }
 
-/* The same where it may only read: then it cannot even leave its marker. */
+/* The same in a read-only transaction, which cannot even leave its marker. */
 static void who_wrote_and_may_only_read_drops_out(void **state)
 {
     struct rt_part wrote = part_new(1), reads = part_new(2), both = part_new(3);
@@ -339,6 +340,48 @@ static void forgets_markers_below_a_floor(void **state)
     seat_close(&s);
 }
 
+/* The keeper's URL may lead to another database of the server than the branch was in, and its markers must not stay
+ * there for ever. */
+static void forgets_markers_in_other_databases(void **state)
+{
+    struct rt_part old = part_new(1), young = part_new(1);
+    struct seat s;
+    char sql[300], id[RT_TXN_ID_TEXT];
+
+    (void)state;
+    if (!IS_MYSQL)
+        return;
+    HERE->admin("CREATE DATABASE `else``where`");
+    HERE->admin("CREATE DATABASE mine_alone");
+    HERE->admin("GRANT ALL ON `else``where`.* TO rota@'%'");
+    HERE->admin("CREATE TABLE mine_alone.rota_mark LIKE rota_mark"); /* not for this user */
+    seat_bare(&s, HERE, 0, false);
+    assert_true(HERE->sql(s.conn, "USE `else``where`"));
+    struct rt_party_op op = {.what = RT_PARTY_ATTACH};
+    assert_int_equal(seat_op(&s, &op), RT_REPLY_DONE);
+    old.name.id = rt_txn_id_make(SITE_JOURNAL, 1000, 1);
+    for (struct rt_part *const *part = (struct rt_part *const[]){&old, &young, NULL}; *part != NULL;
+         part++) {
+        assert_int_equal(seat_do(&s, RT_PARTY_BEGIN, *part), RT_REPLY_DONE);
+        assert_int_equal(seat_do(&s, RT_PARTY_ONE_PHASE, *part), RT_REPLY_DONE);
+    }
+    rt_txn_id_text(&old.name.id, id);
+    snprintf(sql, sizeof(sql), "INSERT INTO mine_alone.rota_mark VALUES (x'%s', 1, 1)", id);
+    HERE->admin(sql);
+    op = (struct rt_party_op){.what = RT_PARTY_FORGET,
+                              .forget = {.journal = SITE_JOURNAL, .before_ms = 2000}};
+    assert_int_equal(seat_op(&keeper, &op), RT_REPLY_DONE);
+    assert_int_equal(op.forget.count, 1);
+    assert_int_equal(
+        HERE->number("SELECT COUNT(*) FROM `else``where`.rota_mark WHERE branch = 1 AND "
+                     "id > x'00000000000000000000000000000001'"),
+        1);
+    assert_int_equal(HERE->number("SELECT COUNT(*) FROM mine_alone.rota_mark"), 1);
+    seat_close(&s);
+    HERE->admin("DROP DATABASE `else``where`");
+    HERE->admin("DROP DATABASE mine_alone");
+}
+
 /* ---- The server dies -------------------------------------------------------------- */
 
 static void prepared_outlives_the_server(void **state)
@@ -426,6 +469,7 @@ const struct CMUnitTest cases_plain[] = {
     cmocka_unit_test(a_fence_waits_for_who_is_at_work),
     cmocka_unit_test(lists_orphans_by_our_number),
     cmocka_unit_test(forgets_markers_below_a_floor),
+    cmocka_unit_test(forgets_markers_in_other_databases),
     cmocka_unit_test(looks_for_people),
     cmocka_unit_test(prepared_outlives_the_server),
 };

@@ -142,7 +142,7 @@ enum rt_reply settle(struct seat *k, struct rt_part *part, bool commit)
         }
         if (reply != RT_REPLY_HELD && reply != RT_REPLY_PREPARED)
             fail("settle", k->party->errmsg);
-        poll(NULL, 0, 120); /* InnoDB does not look anew while it is asked more often */
+        poll(NULL, 0, 120); /* asked more often, InnoDB does not refresh its view */
     }
     fail("settle", "held for ever");
     return RT_REPLY_HELD;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define SITE_JOURNAL 0x51ab0001u
-#define SITE_LIMIT_MS 60000 /* nothing takes so long unless it hangs */
+#define SITE_LIMIT_MS 60000 /* nothing takes this long unless it hangs */
 
 struct site {
     const char *name;
@@ -23,11 +23,11 @@ struct site {
     void (*kill)(void); /* -9 */
     void (*run)(void);  /* again */
     uint16_t (*port)(void);
-    char *(*url)(uint16_t port);     /* what a keeper opens; the same of PORT. To be freed */
-    void *(*connect)(uint16_t port); /* 0: its own. Ends the test if it cannot */
+    char *(*url)(uint16_t port);     /* what a keeper opens, at PORT; to be freed */
+    void *(*connect)(uint16_t port); /* 0: its own. Ends the test on failure */
     void (*close)(void *conn);
     int (*fd)(void *conn);
-    bool (*sql)(void *conn, const char *sql); /* as an application: true: it went well */
+    bool (*sql)(void *conn, const char *sql); /* as an application; true: it succeeded */
     long long (*number)(const char *sql);     /* one number, by its administrator */
     void (*admin)(const char *sql);
     long (*prepared)(void);              /* how many it has */
@@ -44,7 +44,7 @@ struct seat {
     struct rt_party *party;
 };
 void seat_open(struct seat *s, const struct site *site, uint16_t port, bool keeper);
-/* The same without the attaching. */
+/* The same without attaching. */
 void seat_bare(struct seat *s, const struct site *site, uint16_t port, bool keeper);
 void seat_close(struct seat *s); /* also the connection */
 
@@ -60,8 +60,8 @@ int seat_err(void); /* of the last */
 /* Begins PART and inserts row ROW into work. */
 void seat_work(struct seat *s, struct rt_part *part, long long row);
 
-/* Finishes PART as recovery does, COMMIT or not, by keeper K: gate, order, and what is absent is asked for, with a
- * fence. COMMITTED or ABSENT: what it came to. */
+/* Finishes PART through keeper K as recovery does, with COMMIT or not: the gate, the order, and a fenced ASK if the
+ * branch is absent. Returns the result: COMMITTED or ABSENT. */
 enum rt_reply settle(struct seat *k, struct rt_part *part, bool commit);
 
 bool has_row(const struct site *site, long long row);

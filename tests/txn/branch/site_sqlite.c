@@ -27,7 +27,7 @@ static bool sql(void *conn, const char *text)
     return sqlite3_exec(conn, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* By a connection of its own each time: none is open when somebody forks. */
+/* A new connection each time, so that none is open when somebody forks. */
 static void admin(const char *text)
 {
     sqlite3 *boss = connect_to(0);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MariaDB's lost commits (T0.1): it answers OK to XA COMMIT and commits nothing, if the connection that prepared is
+/* MariaDB's lost commits (T0.1): it answers OK to XA COMMIT and commits nothing if the connection that prepared is
  * just ending, or was reset. Processes that prepared are killed, connections are reset; a keeper takes over through
  * the gate, at once: none is lost, none is reported done without its marker. Then the same without the gate: how many
  * are lost, and that they are there again after a restart of the server.
  *
- *   takeover KILLS RESETS CONTROL [log] CONTROL: connections closed without the gate; log: with a binary log
- *   (MDEV-742 and
- *                                           what followed: 33921, 32830, 31949, 31038, 26652, 25616) */
+ *   takeover KILLS RESETS CONTROL [log]     CONTROL: connections closed without the gate; log: with a binary log
+ *                                           (MDEV-742 and what followed: 33921, 32830, 31949, 31038, 26652, 25616) */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +40,7 @@ struct shared { /* with the children of a batch */
 
 /* ---- Through the gate ------------------------------------------------------------ */
 
-/* Commits all, each as soon as the gate lets it. */
+/* Commits all, each as soon as the gate lets it through. */
 static void take_over(struct rt_part *parts, size_t n)
 {
     bool done[BATCH] = {false};
@@ -150,7 +149,7 @@ static void reset_connections_lose_nothing(void **state)
     print_message("takeover after a reset: %ld, none lost\n", done);
 }
 
-/* Somebody who reads the view all the time keeps it as it was: what it shows then is no answer. */
+/* Constant reading of the view keeps it from being refreshed: what it then shows is no answer. */
 static int read_all_the_time(int index, void *arg)
 {
     uint32_t *reads = arg;
@@ -163,7 +162,7 @@ static int read_all_the_time(int index, void *arg)
     }
 }
 
-/* Several times, by several readers: on a busy machine the view may be renewed for once. */
+/* Several times, by several readers: on a busy machine the view may be refreshed once. */
 static void a_stale_view_opens_no_gate(void **state)
 {
     enum { READERS = 3, ROUNDS = 10 };
@@ -199,7 +198,7 @@ static struct rt_part *lost;
 static long lost_count, tried;
 static long long first_tried;
 
-/* As others do: OK is believed. */
+/* As others do: believes the OK. */
 static void commit_ungated(struct rt_part *part)
 {
     enum rt_reply said = RT_REPLY_HELD;

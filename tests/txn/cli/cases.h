@@ -4,7 +4,9 @@
 
 #include "desk.h"
 
-extern const struct CMUnitTest cases_words[], cases_doubt[], cases_service[], cases_hook[];
-extern const size_t cases_words_count, cases_doubt_count, cases_service_count, cases_hook_count;
+extern const struct CMUnitTest cases_words[], cases_doubt[], cases_service[], cases_hook[],
+    cases_reserved[];
+extern const size_t cases_words_count, cases_doubt_count, cases_service_count, cases_hook_count,
+    cases_reserved_count;
 
 #endif

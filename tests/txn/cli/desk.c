@@ -47,7 +47,7 @@ static void name_resource(const char *name, const char *url)
     told(rt_txns_ask(m, &op));
 }
 
-/* URL with the password in it, which must not be seen anywhere. */
+/* URL with the password in it, which must not appear anywhere. */
 static void name_password(char *url, char *out, size_t size)
 {
     char *file = strstr(url, "?password_file="), *at = strchr(url, '@');

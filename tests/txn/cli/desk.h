@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command under test, and what it finds: a MariaDB ("shop"), a PostgreSQL ("ledger") and a file journal, with
- * transactions left at any step. */
+ * transactions abandoned at any step. */
 #ifndef TEST_DESK_H
 #define TEST_DESK_H
 
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define DESK_LIMIT_S 280 /* nothing takes so long unless it hangs */
+#define DESK_LIMIT_S 280 /* nothing takes this long unless it hangs */
 
 extern const struct site *const my, *const pg;
 extern struct rota_txns *m; /* on the journal; it recovers nothing */
@@ -38,11 +38,11 @@ struct said {
 
 /* Runs rota-txn with --journal, --resources and these words, up to NULL. */
 struct said *run(const char *first, ...);
-/* The same, with --json: it answered CODE and one JSON object, which is the caller's. */
+/* The same, with --json: asserts that it answered CODE and one JSON object, which the caller frees. */
 json_t *run_json(int code, const char *first, ...);
-/* Runs it at a terminal: SCRIPT as pty.c reads it. Returns its exit code. */
+/* Runs it at a terminal, with SCRIPT as pty.c reads it. Returns its exit code. */
 int run_at_terminal(const char *script, const char *words);
-/* It answered CODE and a line that has TEXT, on the standard error. */
+/* Asserts that it answered CODE, and a line with TEXT on standard error. */
 void refuses(int code, const char *text, const char *first, ...);
 
 /* ---- The daemon ------------------------------------------------------------- */
@@ -66,7 +66,7 @@ struct left {
     long long row; /* in the table work of both, if it is committed */
 };
 
-/* Prepared at both (branch 1: shop, 2: ledger), by connections that are gone. DEADLINE_MS: from now. */
+/* Prepared at both (branch 1: shop, 2: ledger) by connections that are gone. DEADLINE_MS: from now. */
 struct left leave_prepared(int64_t deadline_ms);
 /* The same, decided. */
 struct left leave_decided(bool commit);
@@ -77,12 +77,12 @@ struct left left_new(int64_t birth_ms, int64_t deadline_ms); /* nothing of it is
 
 void is_at_both(const struct left *l, bool there);
 long prepared(void); /* at both together */
-/* Waits until MariaDB has AT_MY and PostgreSQL AT_PG (-1: it is not asked). */
+/* Waits until MariaDB has AT_MY and PostgreSQL AT_PG prepared (-1: it is not asked). */
 void wait_until_prepared(long at_my, long at_pg);
 
-/* OBJECT has these keys, all and only: docs/json.md. */
+/* OBJECT has exactly these keys: docs/json.md. */
 void has_keys(const json_t *object, const char *keys);
-/* Strings and numbers of an answer; they end the test if they are not there. */
+/* Strings and numbers of an answer; a missing one ends the test. */
 const char *text_of(const json_t *object, const char *key);
 long long number_of(const json_t *object, const char *key);
 /* The first of ARRAY whose KEY is VALUE; NULL: none. */

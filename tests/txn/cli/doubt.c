@@ -37,7 +37,7 @@ static void waiter_end(struct waiter *w)
     w->site->close(w->conn);
 }
 
-/* Until indoubt shows COUNT who wait; InnoDB shows what is new a little late. */
+/* Until indoubt shows COUNT that wait; InnoDB shows news a little late. */
 static json_t *see_waits(size_t count)
 {
     for (int tries = 0; tries < 100; tries++) {
@@ -118,7 +118,7 @@ static void committed_and_not_finished(void **state)
     assert_int_equal(prepared(), 0);
     is_at_both(&l, true);
 
-    all = run_json(0, "show", l.text, NULL); /* who did it is known */
+    all = run_json(0, "show", l.text, NULL); /* it tells who did it */
     assert_string_equal(text_of(all, "state"), "committed");
     const json_t *note = json_array_get(json_object_get(all, "notes"), 0);
     has_keys(note, "at text");
@@ -226,7 +226,7 @@ static void attention(void **state)
     json_decref(run_json(0, "ls", "--attention", NULL));
 }
 
-/* A person is asked, and has to say yes. */
+/* The command asks a person, who must say yes. */
 static void asks_a_person(void **state)
 {
     struct left l = leave_decided(false);
@@ -274,7 +274,7 @@ static void foreign_ones_are_shown_and_left(void **state)
                 my->sql(a, "XA END 'theirs'") && my->sql(a, "XA PREPARE 'theirs'"));
     assert_true(pg->sql(b, "BEGIN") && pg->sql(b, "INSERT INTO work VALUES (900001)") &&
                 pg->sql(b, "PREPARE TRANSACTION 'theirs'"));
-    /* Of a journal of Rota's that is not this one, and long past its deadline. */
+    /* A branch of another of Rota's journals, long past its deadline. */
     assert_true(
         pg->sql(c, "BEGIN") && pg->sql(c, "INSERT INTO work VALUES (900002)") &&
         pg->sql(
@@ -290,7 +290,7 @@ static void foreign_ones_are_shown_and_left(void **state)
     const json_t *other = entry_of(all, "prepared", "about", "elsewhere");
     assert_string_equal(text_of(other, "journal"), "00000001");
     json_decref(all);
-    /* Whoever has forgotten to name the journal has a new one, which has heard of no database: they are asked. */
+    /* Whoever forgot to name the journal gets a new one, which has heard of no database: the databases are asked. */
     char new[500];
     snprintf(new, sizeof(new), "%s-new", journal);
     all = run_json(0, "--journal", strncmp(journal, "file:", 5) == 0 ? new : journal, "indoubt",
@@ -330,7 +330,7 @@ static void resource_that_nobody_knows(void **state)
     assert_int_equal(number_of(all, "attention"), 1);
     assert_int_equal(number_of(all, "unasked"), 1);
     json_decref(all);
-    json_decref(run_json(0, "resolve", "--done", "--yes", l.text, NULL)); /* who vouches */
+    json_decref(run_json(0, "resolve", "--done", "--yes", l.text, NULL)); /* vouched for */
     all = run_json(0, "ls", NULL);
     assert_null(entry_of(all, "transactions", "id", l.text));
     json_decref(all);
@@ -339,7 +339,7 @@ static void resource_that_nobody_knows(void **state)
     json_decref(all);
 }
 
-/* The URL of shop leads to another database than the one that the branch is in: nobody is asked there. */
+/* The URL of shop leads to another database than the branch's: nothing is asked there. */
 static void another_database_at_its_address(void **state)
 {
     struct left l = left_new(desk_now_ms() - 120000, 60000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A person is called: on_attention of the configuration, what ls, show and the metrics say of it. */
+/* A person is called: on_attention of the configuration, and what ls, show and the metrics say of it. */
 #include "cases.h"
 
 #include "lib/proc.h"
@@ -9,7 +9,7 @@
 
 static char hooked[400], called[400];
 
-/* A file of resources as the desk's, with a hook. */
+/* A file of resources like the desk's, with a hook. */
 static void write_hooked(void)
 {
     char line[700];
@@ -28,7 +28,7 @@ static void write_hooked(void)
     fclose(to);
 }
 
-/* How many lines of what was called begin with TEXT. */
+/* How many lines that the hook wrote begin with TEXT. */
 static int count_called(const char *text)
 {
     FILE *file = fopen(called, "re");
@@ -109,7 +109,7 @@ static void a_daemon_calls(void **state)
     hears(&d, "READY=1");
     while (count_called(l.text) == 0 || !has_text(d.metrics, "rota_txn_up 1\n") ||
            has_text(d.metrics, "rota_txn_attention 0\n"))
-        hears(&d, "WATCHDOG=1"); /* who does not listen stops it */
+        hears(&d, "WATCHDOG=1"); /* unread messages stop it */
     assert_true(has_text(d.metrics, "rota_txn_hooks_total{result=\"killed\"} 0\n"));
     assert_true(has_text(d.metrics, "rota_txn_hooks_total{result=\"dropped\"} 0\n"));
     daemon_stop(&d);

@@ -38,14 +38,15 @@ int main(int argc, char **argv)
     static struct CMUnitTest all[60];
     const char *word = argc > 4 ? argv[4] : NULL;
 
-    assert_true(argc > 2 &&
-                cases_words_count + cases_doubt_count + cases_service_count + cases_hook_count <
-                    60);
+    assert_true(argc > 2 && cases_words_count + cases_doubt_count + cases_service_count +
+                                    cases_hook_count + cases_reserved_count <
+                                60);
     command = argv[1];
     pty = argv[2];
     url = argc > 3 && strcmp(argv[3], "file") != 0 ? argv[3] : NULL;
     size_t n = gather(all, 0, cases_words, cases_words_count, word);
     n = gather(all, n, cases_doubt, cases_doubt_count, word);
+    n = gather(all, n, cases_reserved, cases_reserved_count, word);
     n = gather(all, n, cases_service, cases_service_count, word);
     n = gather(all, n, cases_hook, cases_hook_count, word);
     signal(SIGPIPE, SIG_IGN);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of rota demo order: every failure that it plays, and how it ends.
+# Tests of rota demo order: every failure it plays, and how it ends.
 #
 #   order.sh ROTA PTY [CASE]...
 # shellcheck disable=SC2317 # the cases are called by name
@@ -73,7 +73,7 @@ test_text_is_drawn_without_colour()
     [ "$(wc -L <out)" -le 90 ] || fail "a line is $(wc -L <out) columns wide"
 }
 
-# At a terminal it is coloured; Ctrl-C ends all of it, and takes the folder away.
+# At a terminal it is coloured; Ctrl-C ends everything, and removes the folder.
 test_interrupted()
 {
     mkdir tmp
@@ -91,8 +91,8 @@ test_bad_words()
 {
     refused 64 "--fail 'fire': stock, payment, coordinator or network" "$rota" demo order --fail fire
     refused 64 "needs a value" "$rota" demo order --fail
-    refused 64 "'more' is too much" "$rota" demo order more
-    refused 64 "no demo 'orders'" "$rota" txn demo orders
+    refused 64 "unexpected argument 'more'" "$rota" demo order more
+    refused 64 "no transaction demo 'orders'" "$rota" txn demo orders
     TMPDIR=/nowhere/at/all refused 69 "cannot make a folder" "$rota" demo order
     expect 0 "$rota" demo order --help >out
     has "^Usage: rota demo order" out

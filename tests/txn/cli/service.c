@@ -61,7 +61,7 @@ static void doctor_reads_settings(void **state)
     is_verdict(said->code, "shop", "others can finish", "kept");
 }
 
-/* Without the right PROCESS nobody is taken over, and that is said; what waits cannot be seen. */
+/* Without the right PROCESS nobody is taken over, and the command says so; what waits cannot be seen. */
 static void without_rights(void **state)
 {
     struct left l = leave_decided(true);
@@ -96,7 +96,7 @@ static void prints_tables(void **state)
     assert_non_null(
         strstr(text_of(entry_of(all, "tables", "of", "shop"), "ddl"), "ENGINE = InnoDB;"));
     assert_non_null(strstr(text_of(entry_of(all, "tables", "of", "ledger"), "ddl"), "rota_mark"));
-    /* It is all that a user needs who may not create anything. */
+    /* That is all a user who may not create anything needs. */
     pg->admin("CREATE ROLE poor LOGIN");
     pg->admin("REVOKE CREATE ON SCHEMA public FROM public");
     pg->admin(ddl);
@@ -109,6 +109,38 @@ static void prints_tables(void **state)
     const struct said *said = run("--journal", url, "doctor", "--ddl", "ledger", NULL);
     assert_memory_equal(said->out, "CREATE TABLE", 12);
     refuses(64, "no resource 'attic'", "doctor", "--ddl", "attic", NULL);
+    free(url);
+}
+
+/* A journal that refuses every commit is not called sound: its floor is ahead, or its user may not write. */
+static void doctor_of_a_journal_that_refuses(void **state)
+{
+    char reader[128], *url = pg->url(0);
+
+    (void)state;
+    json_decref(run_json(0, "--journal", url, "ls", NULL)); /* makes it */
+    json_t *all = run_json(run("doctor", NULL)->code, "--journal", url, "doctor", NULL);
+    assert_string_equal(text_of(verdict_of(all, "journal", "above its floor"), "verdict"), "kept");
+    assert_string_equal(text_of(verdict_of(all, "journal", "be written"), "verdict"), "kept");
+    json_decref(all);
+    pg->admin("UPDATE rota_txn_meta SET n = 4102444800000 WHERE k = 'floor'"); /* the year 2100 */
+    all = run_json(1, "--journal", url, "doctor", NULL);
+    assert_string_equal(text_of(verdict_of(all, "journal", "above its floor"), "verdict"),
+                        "broken");
+    assert_non_null(
+        strstr(text_of(verdict_of(all, "journal", "above its floor"), "setting"), "2100-"));
+    assert_string_equal(text_of(verdict_of(all, "journal", "be written"), "verdict"), "kept");
+    json_decref(all);
+    pg->admin("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader");
+    snprintf(reader, sizeof(reader), "postgres://reader@127.0.0.1:%u/postgres",
+             (unsigned)pg->port());
+    all = run_json(1, "--journal", reader, "doctor", NULL);
+    assert_string_equal(text_of(verdict_of(all, "journal", "be written"), "verdict"), "broken");
+    assert_non_null(
+        strstr(text_of(verdict_of(all, "journal", "be written"), "setting"), "permission denied"));
+    json_decref(all);
+    pg->admin("DROP OWNED BY reader; DROP ROLE reader");
+    pg->admin("DROP TABLE rota_txn, rota_txn_branch, rota_txn_meta, rota_txn_resource");
     free(url);
 }
 
@@ -148,7 +180,7 @@ static void put_marks(const struct left *l)
     pg->admin(sql);
 }
 
-/* A row of the fences of both, whose deadline was long ago. */
+/* A row in both fences, whose deadline was long ago. */
 static void put_fences(const struct left *l, int state)
 {
     char sql[200];
@@ -159,7 +191,7 @@ static void put_fences(const struct left *l, int state)
     pg->admin(sql);
 }
 
-/* How the list WITH that option tells it; NULL: it does not. */
+/* How the list WITH that option shows it; NULL: it does not. */
 static const char *listed_as(const char *with, const struct left *l)
 {
     static char state[32];
@@ -183,7 +215,7 @@ static void put_promise(const struct left *l, int mixed, int ended, int sure)
     pg->admin(sql);
 }
 
-/* Promises of what is over go; what is mixed, not sure or not ended stays, whatever the journal has forgotten. */
+/* Promises of finished transactions go; those mixed, unsure or not ended stay, whatever the journal has forgotten. */
 static void put_promises(const struct left *old, const struct left *undone,
                          const struct left *fresh)
 {
@@ -304,8 +336,12 @@ static void a_daemon_recovers(void **state)
 }
 
 const struct CMUnitTest cases_service[] = {
-    cmocka_unit_test(doctor_reads_settings), cmocka_unit_test(without_rights),
-    cmocka_unit_test(prints_tables),         cmocka_unit_test(prints_tables_of_mariadb),
-    cmocka_unit_test(forgets_what_is_over),  cmocka_unit_test(a_daemon_recovers),
+    cmocka_unit_test(doctor_reads_settings),
+    cmocka_unit_test(without_rights),
+    cmocka_unit_test(doctor_of_a_journal_that_refuses),
+    cmocka_unit_test(prints_tables),
+    cmocka_unit_test(prints_tables_of_mariadb),
+    cmocka_unit_test(forgets_what_is_over),
+    cmocka_unit_test(a_daemon_recovers),
 };
 const size_t cases_service_count = sizeof(cases_service) / sizeof(cases_service[0]);

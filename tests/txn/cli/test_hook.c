@@ -45,7 +45,7 @@ bool rt_args_read_id(const char *text, struct rt_txn_id *id, int64_t *deadline_m
 
 /* ---- Cases ------------------------------------------------------------------------ */
 
-/* The lines of PATH, each as F tells: how many. */
+/* The number of lines of PATH; each is given to F. */
 static unsigned lines_of(const char *path, void (*each)(unsigned i, const char *line))
 {
     FILE *file = fopen(path, "re");
@@ -68,7 +68,7 @@ static void in_order(unsigned i, const char *line)
     assert_string_equal(line, expected);
 }
 
-/* One after the other, in order, whatever a name has in it; what is too much is dropped and counted. */
+/* One after the other, in order, whatever characters a name has; the excess is dropped and counted. */
 static void a_queue(void **state)
 {
     char id[40], resource[100], path[300], command[700];
@@ -90,7 +90,8 @@ static void a_queue(void **state)
     struct rt_hook_counts counts = rt_hook_counts();
     assert_true(counts.ended > 0);
     assert_int_equal(counts.ended + counts.dropped + counts.killed, CALLS);
-    assert_int_equal(lines_of(path, in_order), counts.ended);
+    unsigned lines = lines_of(path, in_order); /* one that is killed may have written its own */
+    assert_in_range(lines, counts.ended, counts.ended + counts.killed);
     assert_true(counts.dropped >= CALLS - 64);
     assert_int_equal(noted, CALLS);
     snprintf(path, sizeof(path), "%s/oh", rt_tmpdir());
@@ -105,7 +106,7 @@ static void take_pid(unsigned i, const char *line)
     hanging = (pid_t)strtol(line, NULL, 10);
 }
 
-/* It is killed with all that it started, and nobody waited for it but the end. What comes meanwhile is written down. */
+/* It is killed with everything it started, and only the end waited for it. What comes meanwhile is written down. */
 static void one_that_hangs(void **state)
 {
     char path[300], command[700], id[40];
@@ -136,7 +137,7 @@ static void one_that_hangs(void **state)
     assert_int_equal(errno, ESRCH);
 }
 
-/* One that cannot be run, or does not end well, is counted, too. */
+/* One that cannot be run, or fails, is counted too. */
 static void one_that_fails(void **state)
 {
     struct rt_hook_counts before = rt_hook_counts();

@@ -20,7 +20,8 @@
 
 static const char *program;
 
-/* Examines the database at URL, which is freed: broken, and the setting or remedy of a broken promise has TEXT. */
+/* Examines the database at URL and frees URL: it must be broken, and the setting or remedy of a broken promise must
+ * have TEXT. */
 static void is_refused(char *url, const char *text)
 {
     char path[300], line[1200];

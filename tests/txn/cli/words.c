@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of wrong words, of journals that cannot be opened, and where there is nothing. */
+/* What the command says of wrong words, of journals that cannot be opened, and where there is nothing. */
 #include "cases.h"
 
 #include <sys/wait.h>
@@ -45,33 +45,33 @@ static void refuses_words(void **state)
     refuses(64, "exclude each other", "ls", "--all", "--attention", NULL);
     refuses(64, "needs a value", "gc", "--keep", NULL);
     refuses(64, "--keep '1d'", "gc", "--keep", "1d", NULL);
-    refuses(64, "'a' is too much", "ls", "a", NULL);
-    refuses(64, "'b' is too much", "doctor", "b", NULL);
-    refuses(64, "the id of the transaction is missing", "outcome", NULL);
-    refuses(64, "'12' is no id", "outcome", "12", NULL);
-    refuses(64, "is no id", "show", "zz000001019a8c0d2f3a0123456789ab", NULL);
-    refuses(64, "is no id", "show", ELSEWHERE "-0", NULL);
-    refuses(64, "is no id", "show", ELSEWHERE "-00000000000g", NULL);
+    refuses(64, "unexpected argument 'a'", "ls", "a", NULL);
+    refuses(64, "unexpected argument 'b'", "doctor", "b", NULL);
+    refuses(64, "the transaction id is missing", "outcome", NULL);
+    refuses(64, "'12' is not an id", "outcome", "12", NULL);
+    refuses(64, "is not an id", "show", "zz000001019a8c0d2f3a0123456789ab", NULL);
+    refuses(64, "is not an id", "show", ELSEWHERE "-0", NULL);
+    refuses(64, "is not an id", "show", ELSEWHERE "-00000000000g", NULL);
     refuses(64, "--commit and --abort", "resolve", "--commit", "--abort", ELSEWHERE, NULL);
     refuses(64, "is not a number", "resolve", "--abort", "--branch", "x", ELSEWHERE, NULL);
-    refuses(64, "not of a branch", "resolve", "--done", "--branch", "1", ELSEWHERE, NULL);
-    refuses(64, "no time from 1s to 1h", "recover", "--every", "0", NULL);
-    refuses(64, "--for is for --once", "recover", "--for", "5s", NULL);
+    refuses(64, "not for a branch", "resolve", "--done", "--branch", "1", ELSEWHERE, NULL);
+    refuses(64, "not a time from 1s to 1h", "recover", "--every", "0", NULL);
+    refuses(64, "--for needs --once", "recover", "--for", "5s", NULL);
     refuses(64, "not for --once", "recover", "--once", "--metrics", "x", NULL);
     refuses(74, "cannot write", "recover", "--metrics", "/nowhere/at/all", NULL);
     refuses(64, "at most 24h", "three", "--part", "a=http://h", "--promise", "25h", NULL);
-    refuses(64, "more than nothing", "three", "--part", "a=http://h", "--ready", "0", NULL);
-    refuses(64, "no UTF-8", "three", "--part", "a=http://h", "--sql", "a=SELECT '\xe9'", NULL);
-    refuses(64, "no UTF-8", "three", "--part", "\xe9=http://h", NULL);
+    refuses(64, "more than 0", "three", "--part", "a=http://h", "--ready", "0", NULL);
+    refuses(64, "not UTF-8", "three", "--part", "a=http://h", "--sql", "a=SELECT '\xe9'", NULL);
+    refuses(64, "not UTF-8", "three", "--part", "\xe9=http://h", NULL);
 }
 
 static void ids_of_other_journals(void **state)
 {
     (void)state;
-    refuses(64, "is of journal 00000001", "outcome", ELSEWHERE, NULL);
-    refuses(64, "is of journal 00000001", "settle", ELSEWHERE, NULL);
-    refuses(64, "is of journal 00000001", "show", ELSEWHERE "-0123456789ab", NULL);
-    refuses(64, "is of journal 00000001", "resolve", "--abort", "--yes", ELSEWHERE, NULL);
+    refuses(64, "belongs to journal 00000001", "outcome", ELSEWHERE, NULL);
+    refuses(64, "belongs to journal 00000001", "settle", ELSEWHERE, NULL);
+    refuses(64, "belongs to journal 00000001", "show", ELSEWHERE "-0123456789ab", NULL);
+    refuses(64, "belongs to journal 00000001", "resolve", "--abort", "--yes", ELSEWHERE, NULL);
 }
 
 static void journals_that_cannot_be_opened(void **state)

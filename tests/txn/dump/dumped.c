@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with librota_txn whose memory is looked into: dumped MARK open|work|closed.
+/* A program with librota_txn whose memory the test searches: dumped MARK open|work|closed.
  *
- * The journal is the one that the user's configuration calls "books", resources are those of his file: so no password
- * comes by its arguments or environment. It says "ready" and waits for a signal to end it. */
+ * The journal is the one that the user's configuration calls "books", the resources are those of the user's file: so no
+ * password comes through its arguments or environment. It says "ready" and waits for a signal to end it. */
 #include "txn/manager/manager.h"
 
 #include <rota_txn.h>

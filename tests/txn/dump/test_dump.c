@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core dump has: no password of ours. test_dump DUMPED ROTA-TXN
+/* A core dump has no password of ours. test_dump DUMPED ROTA-TXN
  *
  * A dump is what /proc/PID/mem shows, without the mappings that are marked not to be dumped ("dd" in smaps). Where the
  * kernel writes a plain file, that is looked into as well. */
@@ -58,7 +58,7 @@ static size_t count_in(const char *bytes, size_t size, const char *text)
     return n;
 }
 
-/* Of PID's memory, from FROM to TO; what cannot be read has nothing. */
+/* The same in PID's memory, from FROM to TO; what cannot be read counts as empty. */
 static size_t count_range(int mem, unsigned long from, unsigned long to, const char *text)
 {
     char *bytes = malloc(to - from);
@@ -76,7 +76,7 @@ static size_t count_range(int mem, unsigned long from, unsigned long to, const c
     return count;
 }
 
-/* In all that is readable of PID; DUMPED: in what a core has. */
+/* In all readable memory of PID; DUMPED: in what a core would have. */
 static size_t count_memory(pid_t pid, const char *text, bool dumped)
 {
     char path[64], line[512], perms[8] = "";
@@ -108,7 +108,7 @@ static size_t count_memory(pid_t pid, const char *text, bool dumped)
 
 /* ---- A process ----------------------------------------------------------------- */
 
-/* Started in HOME with RLIMIT_CORE as far as it goes; its standard output is *OUT. */
+/* Starts it in HOME with RLIMIT_CORE at its maximum; its standard output is *OUT. */
 static pid_t spawn(const char *const *words, int *out)
 {
     int ends[2];
@@ -159,7 +159,7 @@ static bool end(pid_t pid)
     return WCOREDUMP(status);
 }
 
-/* The core file in HOME, which is taken away; NULL: there is none. */
+/* The core file in HOME, which is removed; NULL: there is none. */
 static char *read_core(size_t *size)
 {
     char pattern[300];
@@ -181,13 +181,13 @@ static char *read_core(size_t *size)
     return bytes;
 }
 
-/* What is looked for: longer than a register, and not the beginning, which the heap writes over when it is freed. */
+/* What is searched for: longer than a register, and not the beginning, which the heap overwrites when it is freed. */
 static const char *tail_of(int i)
 {
     return secrets[i] + strlen(secrets[i]) - NEEDLE;
 }
 
-/* Of a process that went as far as HOW, ALONE[I]: whether the I-th secret is nobody's but ours, and so in no dump. */
+/* For a process that went as far as HOW. ALONE[I]: only we have the I-th secret, so it is in no dump. */
 static void look(const char *how, const bool alone[SECRETS])
 {
     pid_t pid = start(how);

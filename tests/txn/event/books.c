@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists, counts, clean-up; and that none of it grows with what is processed. */
+/* Lists, counts, clean-up; and none of it grows with what is processed. */
 #include "office.h"
 
 #include "txn/event/store_inside.h"
@@ -43,6 +43,25 @@ static void pages_are_by_id(void **state)
     assert_int_equal(stats.counts[RT_EVENT_NEW] + stats.counts[RT_EVENT_PROCESSED], 7);
     assert_int_equal(stats.troubled, 0);
     assert_true(stats.oldest_new_ms >= 0);
+    rt_store_close(s);
+}
+
+/* It was new when it was looked at, and then a relay gave it up: that stays, with its reason. */
+static void a_replay_is_too_late_for_one_that_died(void **state)
+{
+    uint64_t changed = 1;
+
+    (void)state;
+    office_empty();
+    office_put("k", "one");
+    struct rt_store *s = office_store(NULL, NULL);
+    struct claim c = claim(s, 1);
+    int64_t row = c.rows[0].id;
+    mark_all(s, &c, RT_MARK_DEAD, "refused");
+    assert_int_equal(rt_store_replay_rows(s, &row, 1, RT_EVENT_NEW, &changed), 0);
+    assert_int_equal(changed, 0);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM rota_event_trouble"), 1);
+    assert_int_equal(office_count("dead"), 1);
     rt_store_close(s);
 }
 
@@ -99,16 +118,16 @@ static void fill(int rows)
         }
 }
 
-/* The WHICHth SELECT ... of what the store said last, explained. */
+/* The plan of the WHICHth SELECT ... of what the store said last. */
 static void look(void *conn, const struct rt_store *s, int which)
 {
     char sql[8000], plan[8000];
     const char *at = s->q.text;
 
-    for (int i = 0; i <= which; i++)
-        assert_non_null(at = strstr(at + (i > 0), "SELECT e."));
-    for (const char *next = at; which > 0 && (next = strstr(next, "SELECT e.")) != NULL; next++)
-        at = next;
+    for (int i = 0; i <= which; i++) {
+        assert_non_null(at = strstr(at, "; SELECT e."));
+        at += 2;
+    }
     snprintf(sql, sizeof(sql), "EXPLAIN %s%.*s", HERE->rows_lock ? "" : "QUERY PLAN ",
              (int)strcspn(at, ";"), at);
     HERE->explain(conn, sql, plan, sizeof(plan));
@@ -146,7 +165,7 @@ static void claims_use_their_indexes(void **state)
     }
 }
 
-/* What the store said last, explained: it has all of WORDS (each ends with '|'), and none of NOT. */
+/* The plan of what the store said last has all of WORDS (each ends with '|'), and none of NOT_SO. */
 static void plan_has(void *conn, const struct rt_store *s, const char *words, const char *not_so)
 {
     static char sql[16000], plans[16000], plan[8000];
@@ -170,7 +189,79 @@ static void plan_has(void *conn, const struct rt_store *s, const char *words, co
         }
 }
 
-/* What the command asks reads what it shows, and not the table. */
+/* The index finds the row, whatever its bytes are compared with after that. */
+static void reports_use_the_index_on_the_id(void **state)
+{
+    static const char *const plans[][4] = {
+        {"mysql", " range ids_eid ids_eid |", " ALL |",
+         "INSERT INTO ids_event SELECT seq, CONCAT('e', seq), 't', 'new', 'x' FROM seq_1_to_5000"},
+        {"postgres", "ids_eid|", "Seq Scan|",
+         "INSERT INTO ids_event SELECT i, 'e' || i, 't', 'new', 'x' FROM generate_series(1, 5000) "
+         "i"},
+        {"sqlite", "USING INDEX ids_eid|", "SCAN|",
+         "INSERT INTO ids_event WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+         "WHERE i < 5000) SELECT i, 'e' || i, 't', 'new', 'x' FROM n"}};
+    const char *const ids[] = {"e17", "e170", "6b8d5b0281cf44a395608b2c8063d968", "\xc3\xa4"};
+    uint64_t n = 0;
+
+    (void)state;
+    office_admin("CREATE TABLE ids_event (id INTEGER PRIMARY KEY, eid VARCHAR(40), topic "
+                 "VARCHAR(20), st VARCHAR(20), body VARCHAR(20))");
+    office_admin("CREATE UNIQUE INDEX ids_eid ON ids_event (eid)");
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(plans[i][0], OFFICE_WORD) != 0)
+            continue;
+        HERE->site->admin(plans[i][3]);
+        office_admin("ANALYZE %s ids_event", i == 0 ? "TABLE" : "");
+        struct rt_store *s = office_store(
+            "table=ids_event,id=id,event_id=eid,topic=topic,state=st,payload=body", NULL);
+        void *conn = office_conn();
+        assert_int_equal(rt_store_processed(s, ids, 4, &n), 0);
+        assert_int_equal(n, 2);
+        plan_has(conn, s, plans[i][1], plans[i][2]);
+        rt_store_close(s);
+        office_close(conn);
+    }
+    office_admin("DROP TABLE ids_event");
+}
+
+/* MariaDB asks which rows come before by a statement after the claim: by id, then by key and state. */
+static void prevs_are_asked_by_indexes(void **state)
+{
+    const struct rt_store_options all = {
+        .call_ms = SITE_LIMIT_MS, .strict_order = true, .dead_blocks = true};
+    char sql[8000], plan[8000];
+
+    (void)state;
+    if (strcmp(OFFICE_WORD, "mysql") != 0)
+        return;
+    office_empty();
+    for (int rows = 0; rows <= MANY; rows += MANY) { /* with none, and with many */
+        if (rows > 0)
+            fill(rows);
+        for (int i = 0; i < 10; i++)
+            office_put("k1", "x");
+        struct rt_store *s = office_store(NULL, &all);
+        void *conn = office_conn();
+        assert_int_equal(claim(s, 5).count, 5);
+        const char *at = strstr(s->q.text, "SELECT STRAIGHT_JOIN");
+        assert_non_null(at);
+        assert_true(at > strstr(s->q.text, "SKIP LOCKED"));
+        assert_null(strstr(at, "SKIP LOCKED"));
+        snprintf(sql, sizeof(sql), "EXPLAIN %.*s", (int)strcspn(at, ";"), at);
+        HERE->explain(conn, sql, plan, sizeof(plan));
+        size_t by_key = 0;
+        for (const char *p = plan; (p = strstr(p, " rota_event_key 10")) != NULL; p++)
+            by_key++;
+        if (strstr(plan, " e eq_ref PRIMARY PRIMARY ") == NULL || by_key != 3 ||
+            strstr(plan, "filesort") != NULL)
+            fail_msg("%s\n%s", sql, plan);
+        rt_store_close(s);
+        office_close(conn);
+    }
+}
+
+/* The command's queries read what it shows, and not the table. */
 static void the_command_asks_by_indexes(void **state)
 {
     const struct rt_store_options patient = {.call_ms = SITE_LIMIT_MS};
@@ -261,10 +352,10 @@ static void the_inbox_alone_is_made_and_knows_what_was_taken(void **state)
     office_empty();
 }
 
-/* Neither for what is claimed, nor for what the look for stale ones has locked beside it. */
+/* It waits neither for what is claimed, nor for what the look for stale ones has locked beside it. */
 static void clean_up_does_not_wait_for_claims(void **state)
 {
-    const struct rt_store_options quick = {.call_ms = 2000};
+    const struct rt_store_options quick = {.call_ms = SITE_LIMIT_MS, .lock_ms = 1000};
     uint64_t n = 0;
 
     (void)state;
@@ -292,8 +383,11 @@ const struct CMUnitTest cases_books[] = {
     cmocka_unit_test(clean_up_does_not_wait_for_claims),
     cmocka_unit_test(pages_are_by_id),
     cmocka_unit_test(a_replay_goes_with_the_same_id),
+    cmocka_unit_test(a_replay_is_too_late_for_one_that_died),
     cmocka_unit_test(what_is_over_goes_in_pages),
     cmocka_unit_test(claims_use_their_indexes),
+    cmocka_unit_test(prevs_are_asked_by_indexes),
+    cmocka_unit_test(reports_use_the_index_on_the_id),
     cmocka_unit_test(the_command_asks_by_indexes),
 };
 const size_t cases_books_count = sizeof(cases_books) / sizeof(cases_books[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events in branches of Rota's transactions: seen when it is committed, whoever dies, and never else. */
+/* Events in branches of Rota's transactions: seen once the transaction commits, whoever dies, and never otherwise. */
 #include "office.h"
 
 #include "lib/proc.h"
@@ -33,7 +33,7 @@ static int branch_of(struct rota_txn *t, void *conn, struct rota_branch **out)
                                              : rota_xa_postgres(t, "here", conn, out);
 }
 
-/* TWO: it is prepared, for others may have joined. */
+/* TWO: it is prepared, because others may have joined. */
 static struct rota_txn *begin(void *conn, bool two)
 {
     struct rota_txn *t = NULL;
@@ -87,7 +87,7 @@ static void it_is_seen_when_committed(void **state)
     office_close(conn);
 }
 
-/* An ordinary statement of the branch, by the page; and beside it, in a transaction of its own, relays are woken as ever. */
+/* An ordinary statement of the branch, by the page; beside it, a transaction of its own wakes relays as ever. */
 static void plain_sql_does_the_same(void **state)
 {
     void *conn = office_conn(), *other = office_conn();

@@ -45,6 +45,7 @@ int main(int argc, char **argv)
     n = gather(all, n, cases_faults, cases_faults_count, word);
     n = gather(all, n, cases_shapes, cases_shapes_count, word);
     n = gather(all, n, cases_books, cases_books_count, word);
+    n = gather(all, n, cases_views, cases_views_count, word);
     n = gather(all, n, cases_page, cases_page_count, word);
     n = gather(all, n, cases_command, cases_command_count, word);
 #ifdef WITH_BRANCHES

@@ -21,20 +21,20 @@ struct office {
     int (*make)(void *conn);
     int (*take)(void *conn, const char *consumer, const char *event_id);
     int (*processed)(void *conn, const char *map, const char *event_id);
-    const char *begin;      /* as who is about to write */
+    const char *begin;      /* how a writer begins */
     const char *orders;     /* DDL of an event table that was there before */
     const char *aged;       /* an expression: an hour ago */
-    const char *short_wait; /* a lock is waited for but shortly */
+    const char *short_wait; /* waits only briefly for a lock */
     const char *text;       /* of the payload, to be compared */
-    /* What the server says about how it would run SQL: one line per row, cells by blanks. */
+    /* The server's plan for SQL: one line per row, cells separated by blanks. */
     void (*explain)(void *conn, const char *sql, char *out, size_t size);
     const char *
-        by_index[2]; /* words of it that tell that a claim, a look for stale ones, uses its index */
-    const char *not_so[2]; /* and those that tell that not */
-    /* Of what the command asks (open ones, new ones of a key, counts, rates): words, each with a '|' behind it, that must
-     * be there, and those that must not. */
+        by_index[2]; /* words in it that show that a claim, a look for stale ones, uses its index */
+    const char *not_so[2]; /* and those that show it does not */
+    /* For each query of the command (open ones, new ones of a key, counts, rates): words, each followed by '|', that
+     * its plan must have, and those it must not have. */
     const char *plans[8];
-    bool rows_lock; /* claims are locks on rows, and several can have some */
+    bool rows_lock; /* claims are row locks, and several can hold some */
 };
 
 extern const struct office office_mysql, office_postgres, office_sqlite;
@@ -57,17 +57,17 @@ int64_t office_row(const char *payload);
 /* How many rows are in STATE. */
 long long office_count(const char *state);
 
-/* MAP: NULL: rota_event. Ends the test on an error. */
+/* MAP NULL: rota_event. Ends the test on an error. */
 struct rt_store *office_store(const char *map, const struct rt_store_options *o);
 struct rt_store *office_store_at(uint16_t port, const char *map, const struct rt_store_options *o);
 
-/* A claim, without marks; how many came. */
+/* A claim, without marks, and how many rows came. */
 struct claim {
     const struct rt_store_row *rows;
     size_t count;
 };
 struct claim claim(struct rt_store *s, uint32_t limit);
-/* The same until N come. */
+/* The same, repeated until N rows come. */
 struct claim claim_until(struct rt_store *s, size_t n);
 /* Marks all rows of C, and claims no more. */
 void mark_all(struct rt_store *s, const struct claim *c, enum rt_store_what what,
@@ -77,8 +77,8 @@ void let_go(struct rt_store *s);
 const struct rt_store_row *find_row(const struct claim *c, const char *payload);
 
 extern const struct CMUnitTest cases_turns[], cases_faults[], cases_shapes[], cases_books[],
-    cases_page[], cases_command[], cases_branch[];
+    cases_views[], cases_page[], cases_command[], cases_branch[];
 extern const size_t cases_turns_count, cases_faults_count, cases_shapes_count, cases_books_count,
-    cases_page_count, cases_command_count, cases_branch_count;
+    cases_views_count, cases_page_count, cases_command_count, cases_branch_count;
 
 #endif

@@ -21,7 +21,7 @@ static void read_page(void)
     page[size] = '\0';
 }
 
-/* The block under the mark that has this database's word and WHAT. */
+/* The block under the mark with this database's word and WHAT. */
 static void block(const char *what, char *out, size_t size)
 {
     for (const char *at = page; (at = strstr(at, "<!-- sql: ")) != NULL; at++) {
@@ -38,7 +38,7 @@ static void block(const char *what, char *out, size_t size)
     fail_msg("the page has no statement '%s' for " OFFICE_WORD, what);
 }
 
-/* Without blanks: two texts that say the same are the same. */
+/* Without blanks: two texts that say the same become equal. */
 static void squeeze(const char *text, char *out, size_t *n)
 {
     for (; *text != '\0'; text++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is no call, no transaction, no table: one clear error each, and nothing done. */
+/* Bad calls, no transaction, no table: one clear error each, and nothing done. */
 #include "desk.h"
 
 #include "lib/scarce.h"
@@ -124,7 +124,7 @@ static void a_row_of_another_making(void **state)
     (void)state;
     desk_sql(conn, "INSERT INTO rota_fence VALUES ('%s', %u, 9, 0, 0)", call.txn, call.branch);
     desk_sql(conn, "%s", HERE->begin);
-    refused(conn, &call, ROTA_PROTOCOL, "another making");
+    refused(conn, &call, ROTA_PROTOCOL, "a row that is not ours");
     desk_sql(conn, "ROLLBACK");
     desk_sql(conn, "DELETE FROM rota_fence WHERE txn = '%s'", call.txn);
     desk_close(conn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two calls of one branch at once, on two connections: who comes second waits, and is told what the first has come to. */
+/* Two calls of one branch at once, on two connections: the second waits, and is told the result of the first. */
 #include "desk.h"
 
 #include <poll.h>
@@ -40,7 +40,7 @@ static void other_start(struct other *o, const struct rota_call *call, enum rota
     assert_int_equal(pthread_create(&o->thread, NULL, other_run, o), 0);
 }
 
-/* It waits for a lock; where that cannot be seen, it may. */
+/* It waits for a lock; where that cannot be seen, it may be waiting. */
 static void until_blocked(void)
 {
     for (int i = 0; HERE->blocked != NULL && desk_number("%s", HERE->blocked) == 0; i++) {
@@ -57,7 +57,7 @@ static void other_end(struct other *o)
     desk_sql(o->conn, o->err == 0 ? "COMMIT" : "ROLLBACK");
 }
 
-/* Waits, and is answered; or is BUSY, where its view of the database is too old, and answered the next time. */
+/* Waits and is answered; or, where its view of the database is too old, is BUSY and is answered the next time. */
 static enum rota_fenced other_verdict(struct other *o)
 {
     other_end(o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service under test: its database, its calls, what they did, and what they should do.
  *
- * What a call does is one row in the table effects: so it shows what was done twice. */
+ * Each call inserts one row into the table effects, so anything done twice shows. */
 #ifndef TEST_DESK_H
 #define TEST_DESK_H
 
@@ -21,12 +21,12 @@ struct desk {
     int (*fence)(void *conn, const struct rota_call *call, enum rota_fenced *verdict);
     int (*make)(void *conn);
     int (*clean)(struct rota_txns *m, void *conn, uint64_t *count);
-    const char *begin;     /* as a service begins that is about to write */
+    const char *begin;     /* how a service that will write begins */
     const char *levels[4]; /* statements before BEGIN that choose an isolation level */
     const char *blocked;   /* how many connections wait for a lock; NULL: it cannot be seen */
-    const char *prepare, *commit_prepared; /* NULL: it has no two-phase commit; %s is begun with */
+    const char *prepare, *commit_prepared; /* NULL: it has no two-phase commit */
     const char *begin_prepared;
-    const char *short_wait; /* a lock is waited for but shortly */
+    const char *short_wait; /* waits only briefly for a lock */
     const char *read_only;  /* begins a transaction that may only read */
     bool reads_old; /* a transaction that has read may find its view too old to write: BUSY */
 };
@@ -39,19 +39,19 @@ void desk_close(void *conn);
 void desk_sql(void *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 long long desk_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Of a new transaction, whose deadline is a minute ahead. */
+/* A call of a new transaction, whose deadline is a minute ahead. */
 struct rota_call call_new(enum rota_op op);
 struct rota_call call_as(const struct rota_call *call, enum rota_op op); /* the same branch */
-struct rota_call call_aged(enum rota_op op, int64_t ms); /* whose deadline was so long ago */
+struct rota_call call_aged(enum rota_op op, int64_t ms); /* its deadline passed MS ago */
 
-/* The fence, in a transaction that is open; ends the test on an error. */
+/* Calls the fence inside an open transaction; ends the test on an error. */
 enum rota_fenced fenced(void *conn, const struct rota_call *call);
-/* What CALL does, if it is to be done. */
+/* The effect of CALL: what it does if the fence says DO. */
 void effect(void *conn, const struct rota_call *call);
-/* BEGIN, the fence, what it does, COMMIT: a whole call. */
+/* A whole call: BEGIN, the fence, the effect, COMMIT. */
 enum rota_fenced serve(void *conn, const struct rota_call *call);
 
-long long effects(const struct rota_call *call, enum rota_op op); /* that were committed */
+long long effects(const struct rota_call *call, enum rota_op op); /* committed ones */
 long long fence_rows(const struct rota_call *call);
 
 /* ---- What should be: a branch, thought out anew --------------------------------------- */

@@ -25,7 +25,7 @@ const struct desk desk_mysql = {
     .levels = {"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
                "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
                "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"},
-    /* Not INNODB_TRX: who asks that more often than every 100 ms is shown what was. */
+    /* Not INNODB_TRX: asked more often than every 100 ms, it shows old data. */
     .blocked = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = "
                "'INNODB_ROW_LOCK_CURRENT_WAITS'",
     .begin_prepared = "XA START 'of-the-test'",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls in every order, doubled, late, rolled back: one after the other. What happens at once is in both.c. */
+/* Calls in every order, doubled, late, rolled back: one after the other. Simultaneous calls are in both.c. */
 #include "desk.h"
 
 #include "lib/random.h"
@@ -99,8 +99,8 @@ static void a_try_long_after_its_deadline_is_refused(void **state)
 #define WINDOW 48 /* branches that are under way together */
 #define BATCH 32  /* calls in one transaction, of different branches */
 
-/* A branch, and a transport that doubles, delays and reorders: calls that are still to arrive. The last one is asked
- * until it is answered: so it comes at the end, too. */
+/* A branch, and a transport that doubles, delays and reorders the calls that are still to arrive. The last one is
+ * repeated until it is answered, so it comes at the end, too. */
 struct order {
     struct rota_call call;
     struct model model;
@@ -159,7 +159,7 @@ static void arrive(struct world *w, struct order *o)
     w->calls++;
 }
 
-/* One transaction with calls of many branches, committed or not: those of one that was not have not arrived. */
+/* One transaction with calls of many branches, committed or not; if not, its calls count as not arrived. */
 static void batch(struct world *w)
 {
     static struct order before[WINDOW];

@@ -20,7 +20,7 @@ static void read_page(void)
     page[size] = '\0';
 }
 
-/* The block under the mark that has this database's word and WHAT. */
+/* The block under the mark with this database's word and WHAT. */
 static void block(const char *what, char *out, size_t size)
 {
     for (const char *at = page; (at = strstr(at, "<!-- sql: ")) != NULL; at++) {
@@ -140,8 +140,8 @@ static void the_page_and_the_library_are_one(void **state)
     desk_close(conn);
 }
 
-/* Where there is no RETURNING: the third try of a branch, in a transaction that looked before the second one came. Its own
- * statement changes nothing then, so a plain SELECT shows the row of that time: as if it were the first. */
+/* Where there is no RETURNING: the third try of a branch, in a transaction that looked before the second one came. Its
+ * own statement then changes nothing, so a plain SELECT shows the row as it was: as if this try were the first. */
 static void was_is_read_as_it_is(void **state)
 {
     struct rota_call call = call_new(ROTA_OP_TRY);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* seata#6679: fences that look first lock the gap between rows, and cancels of different transactions wait for each
- * other. Here two that are empty go on side by side. */
+ * other. Here two empty ones proceed side by side. */
 static void seata_6679_empty_cancels_do_not_block_each_other(void **state)
 {
     (void)state;
@@ -46,7 +46,7 @@ static void seata_5596_work_that_failed_leaves_no_fence(void **state)
     desk_close(conn);
 }
 
-/* seata-go#685: an empty rollback was an error, and asked again for ever. */
+/* seata-go#685: an empty rollback was an error, and was retried for ever. */
 static void seata_go_685_an_empty_cancel_is_a_success_each_time(void **state)
 {
     struct rota_call cancel = call_new(ROTA_OP_CANCEL);
@@ -60,7 +60,7 @@ static void seata_go_685_an_empty_cancel_is_a_success_each_time(void **state)
     desk_close(conn);
 }
 
-/* seata#4530: a service with effects outside of its database was not told that a cancel was empty. Here it can tell. */
+/* seata#4530: a service with effects outside its database was not told that a cancel was empty. Here it can tell. */
 static void seata_4530_an_empty_cancel_can_be_told_from_a_done_one(void **state)
 {
     struct rota_call empty = call_new(ROTA_OP_CANCEL), call = call_new(ROTA_OP_TRY);
@@ -74,8 +74,8 @@ static void seata_4530_an_empty_cancel_can_be_told_from_a_done_one(void **state)
     desk_close(conn);
 }
 
-/* dtm#545: a confirm or cancel that can never succeed was asked again for ever, in silence. Here it is refused each time,
- * with verdicts that are answered 409: the coordinator calls a person. */
+/* dtm#545: a confirm or cancel that can never succeed was silently retried for ever. Here it is refused each time, with
+ * verdicts that are answered 409: the coordinator calls a person. */
 static void dtm_545_what_cannot_be_is_refused_each_time(void **state)
 {
     struct rota_call early = call_new(ROTA_OP_CONFIRM), call = call_new(ROTA_OP_TRY);
@@ -100,7 +100,7 @@ static void dtm_545_what_cannot_be_is_refused_each_time(void **state)
     desk_close(conn);
 }
 
-/* An early confirm that was committed, against the advice: still nothing is done twice, or against what was said. */
+/* An early confirm that was committed against the advice: still nothing is done twice, or contrary to what was said. */
 static void an_early_confirm_that_was_committed_stays_early(void **state)
 {
     struct rota_call confirm = call_new(ROTA_OP_CONFIRM), call = call_as(&confirm, ROTA_OP_TRY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service is asked, from the four headers: exactly what Rota writes is read, and nothing else. */
+/* What a service is asked, from the four headers: it reads exactly what Rota writes, and nothing else. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>

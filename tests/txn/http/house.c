@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server with a few doors, calls that are asked and waited for. */
+/* A server with a few doors, and calls to send and wait for. */
 #include "house.h"
 
 #include "base/alloc.h"

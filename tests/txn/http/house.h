@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of client and server share: a server with a few doors, calls that are asked and waited for. */
+/* What the tests of client and server share: a server with a few doors, and calls to send and wait for. */
 #ifndef HOUSE_H
 #define HOUSE_H
 
@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Doors: /s/NNN answers NNN, with the body "said NNN"; /echo 200 with what came; /large 200 with 200,000 bytes; /hang
- * nothing, until house_open_gate; /later 200 from another thread; /quick the same on the server's own. */
+/* Doors: /s/NNN answers NNN, with the body "said NNN"; /echo answers 200 with what came; /large 200 with 200,000 bytes;
+ * /hang nothing until house_open_gate; /later 200 from another thread; /quick the same on the server's own. */
 struct house {
     struct rt_http_server *server;
     struct rt_http_route routes[8];
@@ -21,7 +21,7 @@ struct house {
     bool gate_open;
 };
 
-/* OPTIONS: all but the routes. Aborts if it cannot. */
+/* OPTIONS: all but the routes. Aborts on failure. */
 void house_start(struct house *h, const struct rt_http_server_options *options);
 void house_await_hanging(struct house *h, int n);
 void house_open_gate(struct house *h);
@@ -35,12 +35,12 @@ struct ask {
     int times; /* done() was called */
 };
 
-/* A call of OP at URL, with BODY as text/plain; its deadline MS from now. */
+/* A call of OP at URL, with BODY as text/plain and its deadline MS from now. */
 void ask_init(struct ask *a, enum rt_service_op op, const char *url, const char *body, unsigned ms);
 void ask_send(struct ask *a, struct rt_http_calls *h);
 void ask_await(struct ask *a);
 void ask_fini(struct ask *a);
-/* All four; the call as it was answered (its body must be freed). */
+/* Does all four; returns the call as it was answered (the caller frees its body). */
 struct rt_service_call ask_do(struct rt_http_calls *h, enum rt_service_op op, const char *url,
                               const char *body, unsigned ms);
 

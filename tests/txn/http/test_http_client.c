@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONG 60000 /* ms: it is never waited for */
+#define LONG 60000 /* ms; nothing waits this long */
 #define SECRET "hunter2-of-the-test"
 
 static struct house house, secure;
@@ -343,7 +343,7 @@ static void bad_servers(void **state)
     rt_http_calls_close(h);
 }
 
-/* A byte with each byte that comes: the answer is there when the request is. */
+/* One byte for each byte that comes: the answer is complete when the request is. */
 static size_t drip(void *arg, bool begins, const void *got, size_t n, void *out, size_t room)
 {
     static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes";
@@ -357,7 +357,7 @@ static size_t drip(void *arg, bool begins, const void *got, size_t n, void *out,
     return k;
 }
 
-/* All but the last byte at once; that never comes: with a deadline it is LOST, however often something came. */
+/* All but the last byte at once; that one never comes: at the deadline the call is LOST, however much came. */
 static void byte_by_byte(void **state)
 {
     struct rogue *rogue = rogue_start(&(struct rogue_options){.way = ROGUE_PLAYS, .play = drip});
@@ -455,7 +455,7 @@ static void more_than_at_once(void **state)
     rt_http_calls_close(h);
 }
 
-/* A name whose look-up hangs: this program's getaddrinfo is the one that libcurl calls. */
+/* A name whose look-up hangs: libcurl calls this program's getaddrinfo. */
 static _Atomic bool lookups_go_on;
 static _Atomic int lookups;
 

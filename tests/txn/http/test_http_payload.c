@@ -190,7 +190,7 @@ static void services(void **state)
     static const struct {
         const char *url, *says;
     } bad[] = {
-        {"https://u:" SECRET "@h/", "no user and no password"},
+        {"https://u:" SECRET "@h/", "not have a user or a password"},
         {"https://h/?ttl=3s", "has no parameter 'ttl'"},
         {"https://h/?ca=", "is empty"},
         {"http://h/?ca=x", "https:// only"},

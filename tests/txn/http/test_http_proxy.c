@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls through the fault proxy: what the caller is told, and how often the service is asked, for each fault. */
+/* Calls through the fault proxy: for each fault, what the caller is told and how often the service is asked. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 #define PATIENT 30000 /* ms, of calls that are answered */
-#define SHORT 300     /* ... that are not */
+#define SHORT 5000    /* ... that are not, but come to the proxy before */
 
 static struct rt_http_server *server;
 static struct rt_proxy *proxy;
@@ -71,7 +71,7 @@ static void each_fault_is_what_it_says(void **state)
         const struct loss *l = &losses[i];
         char body[32];
         snprintf(body, sizeof(body), "order %zu", i);
-        /* All: libcurl asks once more when a connection that it kept has ended. */
+        /* All: libcurl asks once more when a connection it kept has ended. */
         const struct rt_fault fault = {
             .on = l->on, .what = l->what, .match = body, .times = RT_FAULT_ALWAYS};
         asked = 0;
@@ -86,7 +86,7 @@ static void each_fault_is_what_it_says(void **state)
     }
 }
 
-/* Its caller has gone long since, and others were served meanwhile. */
+/* Its caller is long gone, and others were served meanwhile. */
 static void what_is_kept_back_comes_behind_others(void **state)
 {
     const struct rt_fault fault = {

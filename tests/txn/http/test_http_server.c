@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small server: who is let in, what is too much, handlers that hang or answer later, the end. */
+/* The small server: whom it lets in, what is too much, handlers that hang or answer later, the end. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static const char *write_file(const char *name, const char *text)
     return path;
 }
 
-/* What is answered to TEXT, whole or until it is closed. */
+/* The answer to TEXT, whole or until the connection is closed. */
 static void raw(uint16_t port, const char *text, char *out, size_t room)
 {
     int fd = rt_http_open(port);
@@ -181,10 +181,10 @@ static void what_is_refused(void **state)
         {{.listen = "127.0.0.1:99999"}, ROTA_INVALID, "ADDRESS:PORT"},
         {{.listen = "0.0.0.0:0"}, ROTA_INVALID, "token and a certificate"},
         {{.listen = "[::]:0"}, ROTA_INVALID, "token and a certificate"},
-        {{.listen = taken}, ROTA_UNREACHABLE, "nobody can listen"},
+        {{.listen = taken}, ROTA_UNREACHABLE, "cannot listen"},
         {{.token_file = "/nowhere"}, ROTA_INVALID, "/nowhere"},
         {{.cert_file = "/nowhere"}, ROTA_INVALID, "/nowhere"},
-        {{.cert_file = certs.nothing}, ROTA_INVALID, "no PEM"},
+        {{.cert_file = certs.nothing}, ROTA_INVALID, "not a PEM"},
         {{.cert_file = certs.server_cert, .key_file = certs.client_key},
          ROTA_INVALID,
          "belong together"},

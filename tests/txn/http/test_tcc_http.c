@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches that are services over HTTP, from rota_tcc_http to the last confirm: answers of every kind, another process's
- * recovery. */
+/* Branches that are services over HTTP, from rota_tcc_http to the last confirm: answers of every kind, and recovery by
+ * another process. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,10 +17,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define PATIENT 30000 /* ms, of calls that are answered */
-#define LIMIT 2000    /* ... that are not */
+#define PATIENT 30000  /* ms, of calls that are answered */
+#define LIMIT 5000     /* ... that are not, but are asked before */
+#define ROUNDS 5000000 /* of the keeper: many seconds */
 
 enum { TRY, CONFIRM, CANCEL, OPS };
 
@@ -29,7 +31,7 @@ struct service {
     const char *name;
     _Atomic int asked[OPS]; /* calls */
     _Atomic int says[OPS];  /* the status; 1: nothing */
-    _Atomic int times[OPS]; /* so often, then 200; 0: for ever */
+    _Atomic int times[OPS]; /* that often, then 200; 0: always */
     _Atomic bool wrong;     /* headers or body are not what they should be */
 };
 
@@ -338,6 +340,122 @@ static void what_is_refused(void **state)
     assert_int_equal(rota_txn_commit(t), 0);
 }
 
+/* A program that always has a next transaction: whenever one ends it begins another, on the keeper's thread. */
+struct chain {
+    bool enough, over; /* with mu */
+    long left;
+};
+
+static void begin_next(void *arg, int err)
+{
+    struct chain *c = arg;
+    struct rota_txn *t = NULL;
+
+    pthread_mutex_lock(&mu);
+    bool goes_on = !c->enough && c->left-- > 0 && err == 0;
+    c->over = !goes_on;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mu);
+    if (!goes_on)
+        return;
+    if (rota_txn_begin(m, NULL, &t) != 0 || rota_txn_commit_async(t, begin_next, c) != 0)
+        abort();
+}
+
+/* Whether it went on until now. */
+static bool chain_end(struct chain *c)
+{
+    pthread_mutex_lock(&mu);
+    bool went_on = !c->over;
+    c->enough = true;
+    while (!c->over)
+        pthread_cond_wait(&changed, &mu);
+    pthread_mutex_unlock(&mu);
+    return went_on;
+}
+
+/* ... the keeper has something to do in every round: it hears journal and services all the same, and not only when
+ * that ends. */
+static void beside_one_that_never_rests(void **state)
+{
+    struct chain c = {.left = ROUNDS};
+    struct rota_txn *t = begin();
+
+    (void)state;
+    begin_next(&c, 0);
+    int tried = call(t, 0, NULL, 0);
+    int committed = rota_txn_commit(t);
+    assert_true(chain_end(&c));
+    assert_int_equal(tried, 0);
+    assert_int_equal(committed, 0);
+    assert_int_equal(services[0].asked[CONFIRM], 1);
+}
+
+/* Its function ends what it has, whatever was told, while the manager is being closed. */
+struct late {
+    struct rota_txn *t[3]; /* one that is tried, one that was, one without a branch */
+    int told, times;
+    int ends[2][3]; /* what commit and abort said */
+};
+
+static void never(void *arg, int err)
+{
+    (void)arg;
+    (void)err;
+    abort();
+}
+
+static void end_all(void *arg, int err)
+{
+    struct late *l = arg;
+
+    l->told = err;
+    l->times++;
+    for (int i = 0; i < 3; i++) {
+        l->ends[0][i] = rota_txn_commit_async(l->t[i], never, NULL);
+        l->ends[1][i] = rota_txn_abort_async(l->t[i], never, NULL);
+    }
+}
+
+static void *close_it(void *arg)
+{
+    rota_txns_close(arg);
+    return NULL;
+}
+
+static void ended_while_closing(void **state)
+{
+    static const int statuses[] = {200, 409};
+    struct rota_txns *before = m;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct late l = {.times = 0};
+        struct urls u;
+        pthread_t closer;
+
+        fresh(NULL);
+        m = open_manager(0, PATIENT);
+        for (int k = 0; k < 3; k++)
+            l.t[k] = begin();
+        services[0].says[TRY] = 1;
+        urls_of(&u, 0, false);
+        assert_int_equal(rota_tcc_http_async(l.t[0], &u.what, NULL, 0, end_all, &l), 0);
+        await_asked(0, TRY, 1);
+        assert_int_equal(call(l.t[1], 1, NULL, 0), 0);
+        assert_int_equal(pthread_create(&closer, NULL, close_it, m), 0);
+        await_asked(1, CANCEL, 1); /* so all were abandoned */
+        rt_http_request_answer(held, statuses[i], NULL, "", 0);
+        pthread_join(closer, NULL);
+        assert_int_equal(l.times, 1);
+        assert_int_equal(l.told, statuses[i] == 200 ? 0 : ROTA_ABORTED);
+        for (int k = 0; k < 6; k++)
+            assert_int_equal(l.ends[k / 3][k % 3], ROTA_CLOSED);
+        assert_int_equal(services[0].asked[CONFIRM] + services[1].asked[CONFIRM], 0);
+    }
+    m = before;
+}
+
 /* Many are open at a time where people confirm: bodies of up to 100 bytes, two services, under 2 KB. */
 static void what_an_open_one_costs(void **state)
 {
@@ -403,6 +521,8 @@ int main(int argc, char **argv)
         CASE(both_at_once),
         CASE(without_a_try),
         CASE(what_is_refused),
+        CASE(beside_one_that_never_rests),
+        CASE(ended_while_closing),
         CASE(what_an_open_one_costs),
     };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A user of a journal for tests. */
+/* A test's user of a journal. */
 #include "clerk.h"
 
 #include <poll.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A user of a journal for tests: one that is open on a real loop, and what it was told. */
+/* A test's user of a journal: a journal open on a real loop, and what the user was told. */
 #ifndef TEST_CLERK_H
 #define TEST_CLERK_H
 
 #include "net/loop.h"
 #include "txn/journal/journal.h"
 
-#define CLERK_LIMIT_MS 30000 /* nothing takes so long unless it hangs */
+#define CLERK_LIMIT_MS 30000 /* nothing takes this long unless it hangs */
 #define CLERK_CALL_MS 10000
 
 struct clerk {
@@ -20,7 +20,7 @@ struct clerk {
     long done; /* ops told */
 };
 
-/* What READ or SCAN told, copied. */
+/* What READ or SCAN reported, copied. */
 struct seen {
     struct rt_txn_id id;
     enum rt_journal_stand stands;
@@ -51,11 +51,11 @@ int clerk_wait(struct clerk *c,
                struct rt_journal_op *op); /* turns the loop until it is told; its error */
 int clerk_do(struct clerk *c, struct rt_journal_op *op); /* both */
 
-/* A new id of the journal, born now; BORN: so many ms after 1970. */
+/* A new id of the journal, born now; clerk_born: born MS after 1970. */
 struct rt_txn_id clerk_id(struct clerk *c);
 struct rt_txn_id clerk_born(struct clerk *c, int64_t ms);
 
-/* Each must succeed, and returns what stands. */
+/* Each must succeed; it returns what stands. */
 enum rt_journal_stand clerk_decide(struct clerk *c, struct rt_txn_id id,
                                    enum rt_journal_stand what);
 enum rt_journal_stand clerk_register(struct clerk *c, struct rt_txn_id id, uint32_t number);
@@ -63,7 +63,7 @@ struct seen clerk_read(struct clerk *c, struct rt_txn_id id);
 void clerk_finish(struct clerk *c, struct rt_txn_id id);
 uint32_t clerk_forget(struct clerk *c, int64_t before_ms); /* all of it; how many went */
 void clerk_identify(struct clerk *c);
-/* All of them, page by page of LIMIT, with deadlines from FROM_MS on. */
+/* All with deadlines from FROM_MS on, in pages of LIMIT. */
 void clerk_scan(struct clerk *c, int64_t from_ms, int64_t before_ms, uint32_t limit,
                 struct page *all);
 void clerk_see(void *page, const struct rt_journal_record *record); /* each() for a struct page */

@@ -80,7 +80,7 @@ static void test_read(void **state)
     assert_true(s.sum == clerk_sum(two, 2));
 }
 
-/* A thousand branches, and payloads of any bytes up to what may be. */
+/* A thousand branches, and payloads of any bytes up to the limit. */
 static void test_large(void **state)
 {
     static struct rt_journal_branch all[RT_JOURNAL_BRANCHES_MAX];
@@ -109,133 +109,9 @@ static void test_large(void **state)
     }
 }
 
-static void test_long_label_is_cut(void **state)
-{
-    struct clerk *c = *state;
-    char label[300];
-    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
-    memset(label, 'a', sizeof(label));
-    memcpy(label + 254, "\xc3\xa4", 2); /* a character over the edge */
-    label[299] = '\0';
-    op.decide.id = clerk_id(c);
-    op.decide.decision = RT_JOURNAL_ABORT;
-    op.decide.label = label;
-    assert_int_equal(clerk_do(c, &op), 0);
-    struct seen s = clerk_read(c, op.decide.id);
-    assert_int_equal(strlen(s.label), 254);
-}
-
-/* ---- Registered branches ---------------------------------------------------------------------------- */
-
-static void test_register(void **state)
-{
-    struct clerk *c = *state;
-    struct rt_txn_id id = clerk_id(c);
-    assert_int_equal(clerk_register(c, id, 5), RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_register(c, id, 5), RT_JOURNAL_OPEN); /* asked again */
-    assert_int_equal(clerk_register(c, id, 4), RT_JOURNAL_OPEN);
-    struct seen s = clerk_read(c, id);
-    assert_int_equal(s.stands, RT_JOURNAL_OPEN);
-    assert_int_equal(s.registered, 2);
-    assert_int_equal(s.of_register, 2);
-    assert_string_equal(s.label, "joined");
-    assert_int_equal(s.decided_ms, 0);
-    assert_int_equal(s.numbers[0] + s.numbers[1], 9); /* in any order */
-    assert_int_not_equal(s.numbers[0], s.numbers[1]);
-}
-
-/* Who commits must know of all that are registered; who aborts need not. */
-static void test_commit_counts(void **state)
-{
-    struct clerk *c = *state;
-    struct rt_txn_id id = clerk_id(c), other = clerk_id(c);
-    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
-    assert_int_equal(clerk_register(c, id, 1), RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_register(c, id, 2), RT_JOURNAL_OPEN);
-    op.decide.id = id;
-    op.decide.decision = RT_JOURNAL_COMMIT;
-    op.decide.registered = 1;
-    assert_int_equal(clerk_do(c, &op), 0);
-    assert_int_equal(op.decide.stands, RT_JOURNAL_OPEN);
-    assert_int_equal(op.decide.registered, 2);
-    assert_int_equal(clerk_read(c, id).stands, RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_do(c, &op), 0);
-    assert_int_equal(op.decide.stands, RT_JOURNAL_COMMIT);
-    assert_int_equal(clerk_read(c, id).of_register, 2);
-    assert_int_equal(clerk_register(c, other, 1), RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_decide(c, other, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
-}
-
-/* seata#3220: a branch that comes after the decision is refused, and nothing of it stays. */
-static void test_too_late_to_register(void **state)
-{
-    struct clerk *c = *state;
-    struct rt_txn_id id = clerk_id(c), other = clerk_id(c);
-    assert_int_equal(clerk_decide(c, id, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
-    assert_int_equal(clerk_register(c, id, 1), RT_JOURNAL_ABORT);
-    assert_int_equal(clerk_read(c, id).registered, 0);
-    assert_int_equal(clerk_read(c, id).branch_count, 0);
-    assert_int_equal(clerk_register(c, other, 1), RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_decide(c, other, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
-    assert_int_equal(clerk_register(c, other, 2), RT_JOURNAL_ABORT);
-    assert_int_equal(clerk_register(c, other, 1),
-                     RT_JOURNAL_ABORT); /* was there, and is too late all the same */
-    assert_int_equal(clerk_read(c, other).registered, 1);
-}
-
-/* REGISTER and COMMIT of what was known before it, at once by two clients: never both. */
-static void test_register_races_commit(void **state)
-{
-    static struct rt_journal_op reg[RACED], commit[RACED];
-    static const struct rt_journal_branch one = {.number = 9, .resource = "late"};
-    struct clerk *a = *state, b;
-    clerk_start(&b, url);
-    for (int i = 0; i < RACED; i++) {
-        reg[i] = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
-        commit[i] = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
-        reg[i].reg.id = commit[i].decide.id = clerk_id(a);
-        reg[i].reg.branches = &one;
-        reg[i].reg.count = 1;
-        commit[i].decide.decision = RT_JOURNAL_COMMIT;
-        if (i % 2 == 0)
-            assert_int_equal(clerk_register(a, reg[i].reg.id, 1), RT_JOURNAL_OPEN);
-        commit[i].decide.registered = i % 2 == 0;
-    }
-    for (int i = 0; i < RACED; i++) {
-        clerk_submit(a, &reg[i]);
-        clerk_submit(&b, &commit[RACED - 1 - i]);
-    }
-    for (int i = 0; i < RACED; i++) {
-        while (!clerk_told(&reg[i]) || !clerk_told(&commit[i])) {
-            clerk_turn(a, 1);
-            clerk_turn(&b, 1);
-        }
-        assert_int_equal(reg[i].err, 0);
-        assert_int_equal(commit[i].err, 0);
-        bool added = reg[i].reg.stands == RT_JOURNAL_OPEN;
-        assert_int_equal(commit[i].decide.stands, added ? RT_JOURNAL_OPEN : RT_JOURNAL_COMMIT);
-        assert_int_equal(clerk_read(a, reg[i].reg.id).registered, (i % 2 == 0) + added);
-    }
-    clerk_close(&b);
-}
-
-static void test_begin_record(void **state)
-{
-    struct clerk *c = *state;
-    struct rt_journal_op op = {.kind = RT_JOURNAL_REGISTER};
-    op.reg.id = clerk_id(c);
-    op.reg.deadline_ms = 4711;
-    assert_int_equal(clerk_do(c, &op), 0);
-    assert_int_equal(op.reg.stands, RT_JOURNAL_OPEN);
-    assert_int_equal(clerk_read(c, op.reg.id).deadline_ms, 4711);
-    assert_int_equal(clerk_decide(c, op.reg.id, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
-    assert_int_equal(clerk_read(c, op.reg.id).deadline_ms, 4711); /* the first one stays */
-    clerk_finish(c, op.reg.id);
-}
-
 /* ---- Scanning, finishing ------------------------------------------------------------------------------ */
 
-/* With deadlines that no other case has, so that no others are in the way. */
+/* With deadlines that no other case has, so that no other rows are in the way. */
 #define FROM 900
 static void test_scan(void **state)
 {
@@ -289,11 +165,11 @@ static void test_scan(void **state)
     assert_int_equal(clerk_decide(c, ids[0], RT_JOURNAL_ABORT), RT_JOURNAL_COMMIT); /* for ever */
 }
 
-/* Births that no other case has: what is told first is ours. */
-#define LAST_BIRTHS (RT_TXN_BIRTH_MAX - 86400000) /* a deadline fits behind them */
+/* Births that no other case has: what is reported first is ours. */
+#define LAST_BIRTHS (RT_TXN_BIRTH_MAX - 86400000) /* a deadline fits after them */
 #define LISTED 5
 
-/* What is over is told too, by id, whatever the deadlines; and of each how it stands. */
+/* What is over is reported too, by id, whatever the deadlines; and how each one stands. */
 static void test_scan_all(void **state)
 {
     static const enum rt_journal_stand stands[LISTED] = {
@@ -349,9 +225,21 @@ static void test_done_of_nothing(void **state)
 
 /* ---- Forgetting ------------------------------------------------------------------------------------------ */
 
-/* Births long ago: the floor of the journal rises from case to case, but stays below now. */
+/* Until the journal's clock has passed MS. */
+static void await_later(struct clerk *c, int64_t ms)
+{
+    do
+        clerk_identify(c);
+    while (c->now_ms <= ms);
+}
+
+/* Births long ago: the floor of the journal rises from case to case, but stays below now. A journal without a clock
+ * believes that it is now when it sees something that was just born. */
 static int64_t next_floor(struct clerk *c)
 {
+    struct rt_txn_id newest = clerk_id(c);
+    assert_int_equal(clerk_decide(c, newest, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+    clerk_finish(c, newest);
     clerk_identify(c);
     return c->floor_ms + 1000;
 }
@@ -380,6 +268,15 @@ static void test_forget(void **state)
     assert_int_equal(clerk_decide(c, done, RT_JOURNAL_ABORT), RT_JOURNAL_EXPIRED);
     assert_int_equal(clerk_decide(c, absent, RT_JOURNAL_COMMIT), RT_JOURNAL_EXPIRED);
     assert_int_equal(clerk_register(c, absent, 1), RT_JOURNAL_EXPIRED);
+    struct rt_journal_op late = {.kind = RT_JOURNAL_DECIDE};
+    late.decide.id = absent;
+    late.decide.decision = RT_JOURNAL_COMMIT;
+    assert_int_equal(clerk_do(c, &late), 0);
+    assert_int_equal(late.decide.floor_ms, floor);
+    late = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
+    late.reg.id = absent;
+    assert_int_equal(clerk_do(c, &late), 0);
+    assert_int_equal(late.reg.floor_ms, floor);
     assert_int_equal(clerk_read(c, absent).stands, RT_JOURNAL_EXPIRED);
     /* What was never forgotten may be decided, and is forgotten once it is done. */
     assert_int_equal(clerk_register(c, open, 2), RT_JOURNAL_OPEN);
@@ -403,6 +300,30 @@ static void test_floor_never_sinks(void **state)
     assert_int_equal(c->floor_ms, floor);
 }
 
+/* Whoever says how long to keep, and not what time it is: the journal knows that, by its own clock, or by the newest it
+ * has. The first case, for it wants a journal in which nothing was born yet. */
+static void test_forget_keeps(void **state)
+{
+    struct clerk *c = *state;
+    bool clock = strncmp(url, "file:", 5) != 0 && strncmp(url, "etcd", 4) != 0;
+    int64_t now = c->now_ms, old = c->floor_ms;
+    struct rt_journal_op op = {.kind = RT_JOURNAL_FORGET};
+    struct rt_txn_id newest = clerk_born(c, now - 3600000);
+    op.forget.before_ms = RT_TXN_BIRTH_MAX;
+    op.forget.keep_ms = now - 10000000;
+    if (!clock) {
+        assert_int_equal(clerk_do(c, &op), 0);
+        assert_int_equal(op.forget.floor_ms, old);
+    }
+    assert_int_equal(clerk_decide(c, newest, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+    op.forget.before_ms = RT_TXN_BIRTH_MAX;
+    assert_int_equal(clerk_do(c, &op), 0);
+    clerk_identify(c);
+    assert_int_equal(op.forget.floor_ms, c->floor_ms);
+    assert_true(c->floor_ms >= (clock ? 10000000 : 6400000));
+    assert_true(c->floor_ms <= (clock ? c->now_ms - op.forget.keep_ms : 6400000));
+}
+
 /* More than a page of them: aborted at once, then finished. */
 static void abort_and_finish(struct clerk *c, const struct rt_txn_id *ids, size_t n)
 {
@@ -424,7 +345,7 @@ static void abort_and_finish(struct clerk *c, const struct rt_txn_id *ids, size_
     }
 }
 
-/* More than a page: so many turns as it takes. */
+/* More than a page: as many turns as it takes. */
 static void test_forget_pages(void **state)
 {
     static struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX + 40];
@@ -438,7 +359,7 @@ static void test_forget_pages(void **state)
     assert_int_equal(clerk_read(c, ids[n - 1]).stands, RT_JOURNAL_EXPIRED);
 }
 
-/* A decision and its forgetting, at once by two clients, again and again: never a second decision. */
+/* Two clients at once decide and forget, again and again: never a second decision. */
 static void test_forget_races_decide(void **state)
 {
     struct clerk *a = *state, b;
@@ -575,9 +496,9 @@ static void test_bad_branches(void **state)
     op.decide.decision = RT_JOURNAL_COMMIT;
     op.decide.branches = &b;
     op.decide.count = 1;
-    refused(c, &op, "no byte");
+    refused(c, &op, "no bytes");
     b.resource = "";
-    refused(c, &op, "no byte");
+    refused(c, &op, "no bytes");
     b.resource = name;
     refused(c, &op, "more than 255");
     b.resource = "ok";
@@ -611,12 +532,19 @@ static void test_bad_others(void **state)
     op = (struct rt_journal_op){.kind = RT_JOURNAL_FORGET};
     op.forget.before_ms = -1;
     refused(c, &op, "floor");
+    op.forget.before_ms = 0;
+    op.forget.keep_ms = -1;
+    refused(c, &op, "what is kept");
     op = (struct rt_journal_op){.kind = RT_JOURNAL_CLAIM};
-    refused(c, &op, "nobody");
+    refused(c, &op, "whose it is");
     op = (struct rt_journal_op){.kind = RT_JOURNAL_RESOURCE};
     refused(c, &op, "name");
     op.resource.name = "x";
     refused(c, &op, "URL");
+    op.resource.url = "mysql://h/\xe4";
+    refused(c, &op, "the URL of a resource is not UTF-8");
+    op.resource.name = "\xe4";
+    refused(c, &op, "the name of a resource is not UTF-8");
     op = (struct rt_journal_op){.kind = (enum rt_journal_op_kind)77};
     refused(c, &op, "no such operation");
 }
@@ -646,7 +574,7 @@ static void test_foreign(void **state)
     refused(c, &op, "another journal");
 }
 
-/* Closed with all of it under way: nobody is told, nothing leaks; what was acknowledged is there. */
+/* Closed with everything under way: nobody is told, nothing leaks; what was acknowledged is there. */
 static void test_close_under_way(void **state)
 {
     static struct rt_journal_op ops[MANY];
@@ -668,7 +596,7 @@ static void test_close_under_way(void **state)
                                  RT_JOURNAL_OPEN);
 }
 
-/* One whose time is over before it was begun has no effect. */
+/* An op whose time is over before it has begun has no effect. */
 static void test_deadline(void **state)
 {
     struct clerk *c = *state;
@@ -691,7 +619,8 @@ static struct rt_txn_id named(struct clerk *c, const char *what, size_t i)
     return rt_txn_id_named(c->number, gid, (size_t)size);
 }
 
-/* A named one is never below the floor: it goes when it is done and was decided long ago, and is then as new. */
+/* A named one is never below the floor: it goes once it is done and was decided long ago, and is then as good as
+ * new. */
 static void test_forget_named(void **state)
 {
     struct clerk *c = *state;
@@ -709,6 +638,7 @@ static void test_forget_named(void **state)
     (void)clerk_forget(c, s.decided_ms); /* decided then, not before */
     assert_int_equal(clerk_read(c, done).stands, RT_JOURNAL_ABORT);
     assert_int_equal(clerk_read(c, done).of_register, 2);
+    await_later(c, s.decided_ms); /* nothing later than that is ever forgotten */
     (void)clerk_forget(c, s.decided_ms + 1000);
     assert_int_equal(clerk_read(c, done).stands, RT_JOURNAL_ABSENT);
     assert_int_equal(clerk_read(c, undone).stands, RT_JOURNAL_COMMIT);
@@ -734,15 +664,36 @@ static void test_forget_named_pages(void **state)
         int64_t at = clerk_read(c, ids[i]).decided_ms;
         last = at > last ? at : last;
     }
+    await_later(c, last);
     assert_true(clerk_forget(c, last + 1000) >= n);
     for (size_t i = 0; i < n; i += 37)
         assert_int_equal(clerk_read(c, ids[i]).stands, RT_JOURNAL_ABSENT);
+}
+
+/* Somebody whose clock is a year ahead forgets: the floor rises no higher than what the journal itself knows of the
+ * time, and whoever begins after that is not stopped by it. The last case: without that, none could follow. */
+static void test_forget_by_a_wrong_clock(void **state)
+{
+    struct clerk *c = *state;
+    struct rt_txn_id before = clerk_id(c);
+    assert_int_equal(clerk_decide(c, before, RT_JOURNAL_COMMIT), RT_JOURNAL_COMMIT);
+    clerk_identify(c);
+    (void)clerk_forget(c, c->now_ms + INT64_C(365) * 24 * 3600 * 1000);
+    int64_t floor = c->floor_ms;
+    clerk_identify(c);
+    assert_int_equal(c->floor_ms, floor);
+    assert_true(floor <= c->now_ms);
+    await_later(c, floor); /* by the server's clock, which need not be ours */
+    assert_int_equal(clerk_decide(c, clerk_born(c, c->now_ms), RT_JOURNAL_COMMIT),
+                     RT_JOURNAL_COMMIT);
+    assert_int_equal(clerk_register(c, clerk_born(c, c->now_ms), 1), RT_JOURNAL_OPEN);
 }
 
 int main(int argc, char **argv)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
     const struct CMUnitTest tests[] = {
+        CASE(test_forget_keeps),
         CASE(test_first_wins),
         CASE(test_raced),
         CASE(test_another_client_sees_it),
@@ -751,6 +702,7 @@ int main(int argc, char **argv)
         CASE(test_read),
         CASE(test_large),
         CASE(test_long_label_is_cut),
+        CASE(test_label_is_no_utf8),
         CASE(test_register),
         CASE(test_commit_counts),
         CASE(test_too_late_to_register),
@@ -772,6 +724,7 @@ int main(int argc, char **argv)
         CASE(test_deadline),
         CASE(test_forget_named),
         CASE(test_forget_named_pages),
+        CASE(test_forget_by_a_wrong_clock),
     };
     if (argc != 2 && argc != 3) {
         fputs("usage: journal_conformance URL [CASE]\n", stderr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file journal and its disk: one fsync for many, an fsync that fails, a disk that is full, a power loss, a writer that is
- * killed at any write or fsync, files that are torn or damaged, a heap that runs out. */
-#undef _FILE_OFFSET_BITS /* pwrite is there by both its names */
+/* The file journal and its disk: one fsync for many, an fsync that fails, a full disk, a power loss, a writer killed at
+ * any write or fsync, torn or damaged files, a heap that runs out. */
+#undef _FILE_OFFSET_BITS /* pwrite has both its names */
 #include "clerk.h"
 #include "lib/proc.h"
 #include "lib/scarce.h"
@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@
 static atomic_long syncs;   /* of the WAL */
 static atomic_bool broken;  /* they fail */
 static atomic_bool full;    /* no file grows */
-static atomic_long die_at;  /* kill -9 at the so many-th step from now; 0: never */
+static atomic_long die_at;  /* kill -9 at the Nth step from now; 0: never */
 static atomic_bool held;    /* syncs of the WAL wait for `gate` */
 static atomic_long waiting; /* that do */
 static char disk[256];      /* what was synced is copied there; "": nobody looks */
@@ -72,7 +73,7 @@ static void copy(int fd)
     close(out);
 }
 
-/* The folder was synced: what is deleted there stays deleted. */
+/* The folder was synced: what was deleted there stays deleted. */
 static void copy_names(const char *from)
 {
     static const char *const names[] = {"txn.db", "txn.db-journal", "txn.db-wal"};
@@ -171,7 +172,7 @@ static void path_of(char *out, size_t size, const char *name)
 
 #define AT_ONCE 32
 
-/* While one fsync is under way 32 decisions come: the next one is for all of them. */
+/* While one fsync is under way, 32 decisions come: the next fsync is for all of them. */
 static void test_one_fsync(void **state)
 {
     static struct rt_journal_op first, ops[AT_ONCE];
@@ -205,7 +206,7 @@ static void test_one_fsync(void **state)
     clerk_close(&c);
 }
 
-/* A figure: 32 at once for a while. And what is lazy costs none. */
+/* A figure: 32 at once for a while. And lazy ops cost no fsync. */
 static void test_figure(void **state)
 {
     static struct rt_journal_op ops[AT_ONCE];
@@ -282,7 +283,7 @@ static void test_disk_full(void **state)
     assert_int_equal(clerk_decide(&c, good, RT_JOURNAL_COMMIT), RT_JOURNAL_COMMIT);
     atomic_store(&full, true);
     int rv = 0;
-    for (int i = 0; i < 1000 && rv == 0; i++) { /* until what is there already is written over */
+    for (int i = 0; i < 1000 && rv == 0; i++) { /* until what is already there is overwritten */
         op.decide.id = clerk_id(&c);
         op.decide.decision = RT_JOURNAL_COMMIT;
         rv = clerk_do(&c, &op);
@@ -294,6 +295,56 @@ static void test_disk_full(void **state)
     atomic_store(&full, false);
     assert_int_equal(clerk_decide(&c, op.decide.id, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
     clerk_close(&c);
+}
+
+/* Recovery would not find what is decided then, so nothing is. */
+static void test_moved_away(void **state)
+{
+    struct clerk c;
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
+    char away[220];
+    (void)state;
+    clerk_start(&c, url);
+    struct rt_txn_id good = clerk_id(&c);
+    assert_int_equal(clerk_decide(&c, good, RT_JOURNAL_COMMIT), RT_JOURNAL_COMMIT);
+    snprintf(away, sizeof(away), "%s.away", folder);
+    assert_int_equal(rename(folder, away), 0);
+    op.decide.id = clerk_id(&c);
+    op.decide.decision = RT_JOURNAL_COMMIT;
+    assert_int_not_equal(clerk_do(&c, &op), 0);
+    assert_non_null(strstr(c.errmsg, "moved or removed"));
+    assert_non_null(strstr(c.errmsg, "open the journal anew"));
+    assert_int_equal(rename(away, folder), 0);
+    assert_int_not_equal(clerk_do(&c, &op), 0); /* not before it is opened anew */
+    clerk_close(&c);
+    clerk_start(&c, url);
+    assert_int_equal(clerk_read(&c, good).stands, RT_JOURNAL_COMMIT);
+    assert_int_equal(clerk_read(&c, op.decide.id).stands, RT_JOURNAL_ABSENT);
+    clerk_close(&c);
+}
+
+/* A daemon that drops its rights once all is open can no longer see the file: that does not mean it is gone. */
+static void test_rights_given_up(void **state)
+{
+    struct clerk c;
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        clerk_start(&c, url);
+        if (setuid(65534) != 0 || access(folder, X_OK) == 0)
+            _exit(2);
+        struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
+        op.decide.id = clerk_id(&c);
+        op.decide.decision = RT_JOURNAL_COMMIT;
+        _exit(clerk_do(&c, &op) == 0 && op.decide.stands == RT_JOURNAL_COMMIT ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* Each file is as it was when it was last synced: all that was acknowledged is there. */
@@ -323,9 +374,63 @@ static void test_power_loss(void **state)
     clerk_close(&c);
 }
 
+/* ---- A COMMIT that fails late ---------------------------------------------------------------------------------- */
+
+static atomic_bool poor; /* SQLite has no memory left just after the WAL was synced */
+static sqlite3_io_methods wal;
+static int (*sync_wal)(sqlite3_file *f, int flags);
+static int (*open_file)(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out);
+
+static int sync_poorly(sqlite3_file *f, int flags)
+{
+    int rc = sync_wal(f, flags);
+    return rc == SQLITE_OK && atomic_load(&poor) ? SQLITE_NOMEM : rc;
+}
+
+static int open_poorly(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out)
+{
+    int rc = open_file(v, name, f, flags, out);
+    if (rc == SQLITE_OK && (flags & SQLITE_OPEN_WAL) != 0) {
+        wal = *f->pMethods;
+        sync_wal = wal.xSync;
+        wal.xSync = sync_poorly;
+        f->pMethods = &wal;
+    }
+    return rc;
+}
+
+/* The whole transaction is in the WAL, and whoever recovers that finds it, whatever SQLite said: so it is not known. */
+static void test_commit_fails_late(void **state)
+{
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
+    sqlite3_vfs *v = sqlite3_vfs_find(NULL);
+    char there[300];
+    struct clerk c;
+    (void)state;
+    open_file = v->xOpen;
+    v->xOpen = open_poorly;
+    snprintf(disk, sizeof(disk), "%s/late", rt_tmpdir());
+    snprintf(there, sizeof(there), "file:%s", disk);
+    assert_int_equal(mkdir(disk, 0700), 0);
+    clerk_start(&c, url);
+    op.decide.id = clerk_id(&c);
+    op.decide.decision = RT_JOURNAL_COMMIT;
+    atomic_store(&poor, true);
+    assert_int_equal(clerk_do(&c, &op), ROTA_UNKNOWN);
+    assert_non_null(strstr(c.errmsg, "opened anew"));
+    atomic_store(&poor, false);
+    assert_int_equal(clerk_do(&c, &op), ROTA_PROTOCOL); /* never tried again */
+    disk[0] = '\0';                                     /* here the power goes */
+    clerk_close(&c);
+    v->xOpen = open_file;
+    clerk_start(&c, there);
+    assert_int_equal(clerk_read(&c, op.decide.id).stands, RT_JOURNAL_COMMIT);
+    clerk_close(&c);
+}
+
 /* ---- A writer that dies ------------------------------------------------------------------------------------------ */
 
-/* Decides until it dies, and tells what it was told. */
+/* Decides until it dies, and reports what it was told. */
 static void write_and_die(int out, long at)
 {
     struct clerk c;
@@ -347,7 +452,7 @@ static void write_and_die(int out, long at)
 
 #define TOLD_MAX 16
 
-/* What a child was told that writes and dies; BESIDE: there is another client, who mends what it leaves. */
+/* What a child that writes and dies was told; BESIDE: there is another client, which mends what the child leaves. */
 static size_t let_write(long at, bool beside, struct rt_journal_op *all, int *status)
 {
     int ends[2];
@@ -394,7 +499,7 @@ static bool killed_at(long at)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* In a new folder: also while it is made. */
+/* In a new folder: also while the folder is made. */
 static void test_killed_anywhere(void **state)
 {
     long at = 1, died = 0;
@@ -428,7 +533,7 @@ static void decide_as_child(int go, int told)
     (void)kill(getpid(), SIGKILL);
 }
 
-/* A child's connection has locks of its own: its parent, which closes last but for it, takes no WAL away under it. */
+/* A child's connection has locks of its own: when its parent closes, the last but the child, the WAL stays. */
 static void test_child_has_its_own(void **state)
 {
     struct clerk c;
@@ -485,7 +590,7 @@ static void test_not_ours(void **state)
     assert_int_equal(write(fd, text, sizeof(text)), sizeof(text));
     close(fd);
     assert_int_equal(clerk_open(&c, url), ROTA_PROTOCOL);
-    assert_non_null(strstr(c.errmsg, "damaged or no journal"));
+    assert_non_null(strstr(c.errmsg, "damaged or not a Rota journal"));
     assert_int_equal(clerk_open(&c, "file:/proc/nowhere"), ROTA_UNREACHABLE);
     assert_int_equal(clerk_open(&c, "file:/tmp?no=such"), ROTA_INVALID);
     assert_int_equal(clerk_open(&c, "redis://x"), ROTA_INVALID);
@@ -524,7 +629,7 @@ static int use_all(struct clerk *c)
     return clerk_do(c, &op);
 }
 
-/* Each allocation fails once: an error and nothing else, and what comes after it works. */
+/* Each allocation fails once: only an error, and what comes after it works. */
 static void test_no_memory(void **state)
 {
     struct clerk c;
@@ -557,10 +662,11 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup(name, new_folder)
     const struct CMUnitTest tests[] = {
-        CASE(test_one_fsync),         CASE(test_figure),     CASE(test_fsync_fails),
-        CASE(test_disk_full),         CASE(test_power_loss), CASE(test_killed_anywhere),
-        CASE(test_torn_tail),         CASE(test_not_ours),   CASE(test_no_memory),
-        CASE(test_child_has_its_own),
+        CASE(test_one_fsync),         CASE(test_figure),          CASE(test_fsync_fails),
+        CASE(test_disk_full),         CASE(test_moved_away),      CASE(test_rights_given_up),
+        CASE(test_power_loss),        CASE(test_killed_anywhere), CASE(test_torn_tail),
+        CASE(test_not_ours),          CASE(test_no_memory),       CASE(test_child_has_its_own),
+        CASE(test_commit_fails_late),
     };
     return cmocka_run_group_tests_name("journal file", tests, NULL, NULL);
 }

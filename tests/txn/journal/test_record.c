@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches as bytes: as many as a transaction can have are read again, however they came. */
+/* Branches as bytes: as many as a transaction can have are read back, however they came. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

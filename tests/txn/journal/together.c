@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* Two clients decide the same ids the other way round, at once: one wins, both hear the same. */
+/* Two clients at once decide the same ids in opposite ways: one wins, both hear the same. */
 void test_raced(void **state)
 {
     static struct rt_journal_op ops[2][RACED];
@@ -45,7 +45,7 @@ void test_raced(void **state)
     clerk_close(&two);
 }
 
-/* All at once: each is told once, with its own answer; on one id in the order of submission. */
+/* All at once: each is told once, with its own answer; those on one id in the order of submission. */
 void test_many_at_once(void **state)
 {
     static struct rt_journal_op ops[MANY];
@@ -82,8 +82,8 @@ static void prepare(struct clerk *c, struct rt_journal_op *op, enum kind kind, i
         assert_int_equal(clerk_decide(c, op->decide.id, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
 }
 
-/* Whatever decisions share a flight with, each is answered as if it were alone: new ones, such as find a row that they may
- * decide, or may not, or that is decided; and such as are below the floor. */
+/* Whatever a decision shares a flight with, it is answered as if it were alone: new ones; those that find a row they
+ * may decide, or may not, or that is already decided; and those below the floor. */
 void test_decided_together(void **state)
 {
     static const enum rt_journal_stand comes_to[KINDS] = {

@@ -4,6 +4,7 @@
 
 #include "lib/proc.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <rota_txn.h>
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -147,7 +149,7 @@ static void a_failed_statement_votes_no(void **state)
     pair_close(&p);
 }
 
-/* A branch at each, with a row ID of its own at MariaDB; both have something that is left to the vote. */
+/* A branch at each, with a row ID of its own at MariaDB; both leave something to the vote. */
 static struct rota_txn *both_last(struct pair *p, long long id, const char *table, const char *more,
                                   uint64_t *changed)
 {
@@ -198,13 +200,88 @@ static void a_last_statement_that_fails_aborts(void **state)
     assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
     assert_non_null(strstr(rota_txn_errmsg(m), "ledger"));
     assert_non_null(strstr(rota_txn_errmsg(m), "nowhere"));
-    assert_int_equal(changed[1], 77);
+    assert_true(changed[1] == UINT64_MAX);
     is_at_both(row, false);
     nothing_prepared();
     said(rota_txn_abort(both_last(&p, row, "work", "", changed))); /* never run */
     is_at_both(row, false);
     said(rota_txn_commit(both(&p, row, NULL, NULL))); /* the connections are as they were */
     pair_close(&p);
+}
+
+/* The server works on it for longer than anybody waits (call_ms, which all that is answered must meet). Once all is
+ * reported as over, it must not go on to prepare. */
+static void a_vote_that_comes_too_late_prepares_nothing(void **state)
+{
+    struct rota_txns *before = m;
+    struct pair p = pair_open();
+    void *other = pg->connect(0);
+    uint64_t changed[2];
+    struct rota_outcome o;
+    char id[64];
+
+    (void)state;
+    said(rota_txns_open(&m, journal_in("late"), NULL));
+    said(rota_txns_resource(m, "ledger", pg_url()));
+    assert_true(pg->sql(other, "BEGIN"));
+    insert(pg, other, ++row);
+    struct rota_txn *t = both_last(&p, row, "work", "", changed);
+    snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    for (o.unfinished = 2; o.unfinished > 0; poll(NULL, 0, 10))
+        said(rota_txn_outcome(m, id, &o));
+    assert_int_equal(o.stand, ROTA_STAND_ABORTED);
+    assert_true(pg->sql(other, "ROLLBACK")); /* now it goes on */
+    while (pg->number("SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE "
+                      "'%PREPARE TRANSACTION%' AND pid <> pg_backend_pid()") > 0)
+        poll(NULL, 0, 10);
+    nothing_prepared();
+    is_at_both(row, false);
+    rota_txns_close(m);
+    m = before;
+    pg->close(other);
+    pair_close(&p);
+}
+
+static void count_calls(void *arg, const char *id, const char *resource, const char *line)
+{
+    (void)id;
+    (void)resource;
+    (void)line;
+    ++*(int *)arg;
+}
+
+/* The application itself has seen its connection end: nothing of the branch stays, and there is nothing a person could
+ * do. */
+static void a_connection_that_has_ended_calls_nobody(void **state)
+{
+    int calls = 0;
+    struct rota_txns_options watched = {.attention = count_calls, .attention_arg = &calls};
+    struct rota_txns *before = m;
+
+    (void)state;
+    said(rota_txns_open(&m, journal_in("ended"), &watched));
+    said(rota_txns_resource(m, "ledger", pg_url()));
+    for (int i = 0; i < 4; i++) {
+        const struct site *site = i < 2 ? my : pg;
+        struct pair p = pair_open();
+        struct rota_txn *t = both(&p, ++row, NULL, NULL);
+        site->kill_connection(i < 2 ? p.my : p.pg);
+        while (site->sql(i < 2 ? p.my : p.pg, "SELECT 1"))
+            poll(NULL, 0, 10);
+        if (i % 2 == 0) {
+            said(rota_txn_abort(t));
+        } else {
+            assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+            assert_non_null(strstr(rota_txn_errmsg(m), "not connected"));
+        }
+        is_at_both(row, false);
+        pair_close(&p);
+    }
+    rota_txns_close(m);
+    m = before;
+    assert_int_equal(calls, 0);
+    nothing_prepared();
 }
 
 static void what_is_no_last_statement(void **state)
@@ -291,12 +368,20 @@ static void outcomes_are_told(void **state)
 
 static void bad_input_loses_nothing(void **state)
 {
+    static const char *const odd[] = {" shop ",       "a\nb",   "a=b", "#x",
+                                      "on_attention", "rota:x", "\xe4"};
     struct pair p = pair_open();
     struct rota_txn *t;
 
     (void)state;
     said(rota_txn_begin(m, NULL, &t));
     assert_int_equal(rota_xa_postgres(t, "", p.pg, NULL), ROTA_INVALID);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        if (rota_xa_postgres(t, odd[i], p.pg, NULL) != ROTA_INVALID)
+            fail_msg("'%s' is the name of a resource", odd[i]);
+        assert_non_null(strstr(rota_txn_errmsg(m), "the name of a resource"));
+        assert_int_equal(rota_txns_resource(m, odd[i], pg_url()), ROTA_INVALID);
+    }
     assert_int_equal(rota_xa_postgres(t, "ledger", NULL, NULL), ROTA_INVALID);
     assert_true(pg->sql(p.pg, "BEGIN"));
     assert_int_equal(rota_xa_postgres(t, "ledger", p.pg, NULL), ROTA_INVALID);
@@ -383,7 +468,7 @@ static void begins_without_waiting(void **state)
     pair_close(&p);
 }
 
-/* Another manager on the same journal: as another process has it. It joins by ID and inserts ID2 at PostgreSQL. */
+/* Another manager on the same journal, as another process would have. It joins by ID and inserts ID2 at PostgreSQL. */
 static struct rota_txn *join_with(struct rota_txns *other, const char *id, void *conn,
                                   long long id2)
 {
@@ -518,6 +603,106 @@ static void many_at_once(void **state)
     nothing_prepared();
 }
 
+/* ---- Journals that do not take it ------------------------------------------------------------- */
+
+/* Another manager in place of M, at a journal in PostgreSQL. */
+static struct rota_txns *at_postgres(const char *user, const struct rota_txns_options *opts)
+{
+    struct rota_txns *before = m;
+    char url[80];
+
+    snprintf(url, sizeof(url), "postgres://%s@127.0.0.1:%u/postgres", user, (unsigned)pg->port());
+    int rv = rota_txns_open(&m, url, opts);
+    if (rv != 0)
+        fail_msg("%s: %s", url, rota_txn_errmsg(NULL));
+    return before;
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void drop_journal(struct rota_txns *before)
+{
+    rota_txns_close(m);
+    m = before;
+    pg->admin("DROP TABLE rota_txn, rota_txn_branch, rota_txn_meta, rota_txn_resource");
+}
+
+/* Whoever is refused by a floor in the future is told so, not that it is old. */
+static void a_floor_ahead_of_the_clock(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txns *before = at_postgres("postgres", NULL);
+
+    (void)state;
+    pg->admin("UPDATE rota_txn_meta SET n = 4102444800000 WHERE k = 'floor'"); /* the year 2100 */
+    assert_int_equal(rota_txn_commit(both(&p, ++row, NULL, NULL)), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "floor is ahead of this clock"));
+    assert_non_null(strstr(rota_txn_errmsg(m), "rota txn doctor"));
+    is_at_both(row, false);
+    pg->admin("UPDATE rota_txn_meta SET n = 1 WHERE k = 'floor'");
+    struct rota_txn *t = both(&p, ++row, NULL, NULL);
+    for (int64_t begun = wall_ms(); wall_ms() <= begun;)
+        ; /* so that the floor is above its birth, and not ahead of the clock */
+    pg->admin(
+        "UPDATE rota_txn_meta SET n = floor(date_part('epoch', clock_timestamp()) * 1000) WHERE k = 'floor'");
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_null(strstr(rota_txn_errmsg(m), "ahead"));
+    assert_non_null(strstr(rota_txn_errmsg(m), "keep_ms"));
+    nothing_prepared();
+    drop_journal(before);
+    pair_close(&p);
+}
+
+static char refusal[256]; /* the first line of the log that says it */
+
+static void on_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    if (strstr(line, "permission denied") != NULL && refusal[0] == '\0')
+        snprintf(refusal, sizeof(refusal), "%s", line);
+}
+
+/* The journal's refusal reaches whoever waits, and the log; once the right is there, the keeper ends it. */
+static void a_journal_that_may_not_be_written(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txns_options opts = {.log = on_log};
+    /* The votes must be there by then. */
+    struct rota_txn_options soon = {.timeout_ms = 6000};
+    struct rota_txns *before = at_postgres("postgres", NULL); /* makes the tables */
+    char *my_url = my->url(0), *at_pg = pg->url(0), id[64];
+    struct rota_outcome o = {.stand = ROTA_STAND_OPEN};
+
+    (void)state;
+    rota_txns_close(m);
+    pg->admin("CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader");
+    (void)at_postgres("reader", &opts);
+    said(rota_txns_resource(m, "shop", my_url));
+    said(rota_txns_resource(m, "ledger", at_pg));
+    struct rota_txn *t = both(&p, ++row, &soon, NULL);
+    snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    assert_int_equal(rota_txn_commit(t), ROTA_UNKNOWN);
+    assert_non_null(strstr(rota_txn_errmsg(m), "permission denied"));
+    assert_non_null(strstr(rota_txn_errmsg(m), "rota_txn_outcome"));
+    assert_non_null(strstr(refusal, "permission denied"));
+    pg->admin("GRANT ALL ON ALL TABLES IN SCHEMA public TO reader");
+    for (; o.stand == ROTA_STAND_OPEN || o.unfinished > 0; poll(NULL, 0, 10))
+        said(rota_txn_outcome(m, id, &o));
+    is_at_both(row, o.stand == ROTA_STAND_COMMITTED);
+    drop_journal(before);
+    pg->admin("DROP OWNED BY reader; DROP ROLE reader");
+    free(my_url);
+    free(at_pg);
+    pair_close(&p);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -548,6 +733,8 @@ int main(void)
         cmocka_unit_test(a_failed_statement_votes_no),
         cmocka_unit_test(last_statements_are_run_by_the_commit),
         cmocka_unit_test(a_last_statement_that_fails_aborts),
+        cmocka_unit_test(a_vote_that_comes_too_late_prepares_nothing),
+        cmocka_unit_test(a_connection_that_has_ended_calls_nobody),
         cmocka_unit_test(what_is_no_last_statement),
         cmocka_unit_test(one_branch_needs_no_journal),
         cmocka_unit_test(none_is_committed_too),
@@ -559,6 +746,8 @@ int main(void)
         cmocka_unit_test(closing_aborts_what_is_open),
         cmocka_unit_test(a_child_is_told_so),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(a_floor_ahead_of_the_clock),
+        cmocka_unit_test(a_journal_that_may_not_be_written),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

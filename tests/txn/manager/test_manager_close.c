@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manager that is closed while something is under way, and connections that cannot be rolled back: nobody is left
- * without an answer, and nothing that was told to be aborted can be committed. On a real PostgreSQL, which is also the
+ * without an answer, and nothing that was reported as aborted can be committed. On a real PostgreSQL, which is also the
  * journal, and a real MariaDB. */
 #include "txn/branch/site.h"
 
@@ -47,7 +47,7 @@ struct desk {
 static void desk_open(struct desk *d, uint32_t flags)
 {
     struct rt_proxy_options door = {.port = pg->port(), .framing = &rt_proxy_postgres};
-    struct rota_txns_options opts = {.call_ms = 3000, .flags = flags, .timeout_ms = 3600 * 1000};
+    struct rota_txns_options opts = {.flags = flags, .timeout_ms = 3600 * 1000};
 
     d->door = rt_proxy_start(&door);
     char *url = pg->url(rt_proxy_port(d->door));
@@ -133,15 +133,17 @@ static void *asks(void *arg)
     return NULL;
 }
 
-/* Of calls that wait in other threads: they return. */
+/* Calls that wait in other threads return. */
 static void closing_wakes_who_waits(void **state)
 {
     struct desk d;
     struct waiter commit = {.desk = &d}, ask = {.desk = &d};
+    struct rota_outcome o;
 
     (void)state;
     desk_open(&d, 0);
     snprintf(ask.id, sizeof(ask.id), "%s", rota_txn_id(d.t));
+    said(d.m, rota_txn_outcome(d.m, ask.id, &o)); /* behind what its branches told the journal */
     long before = pg->prepared();
     uint64_t asked = requests(&d);
     silence(&d);
@@ -159,34 +161,58 @@ static void closing_wakes_who_waits(void **state)
     desk_end(&d);
 }
 
+/* Its function ends the transaction, whatever became of its branch. */
+struct starter {
+    const struct site *site;
+    struct rota_txn *t;
+    void *conn;
+    int begun[2], ended[2]; /* as of on_end */
+    int end, again;         /* what the calls said */
+};
+
+static int start(struct starter *s, rota_txn_fn *fn, void *arg)
+{
+    return s->site == my ? rota_xa_mysql_async(s->t, "shop", s->conn, NULL, fn, arg)
+                         : rota_xa_postgres_async(s->t, "ledger", s->conn, NULL, fn, arg);
+}
+
+static void end_it(void *arg, int err)
+{
+    struct starter *s = arg;
+
+    on_end(s->begun, err);
+    s->end = rota_txn_abort_async(s->t, on_end, s->ended);
+    s->again = s->end == 0 ? ROTA_CLOSED : start(s, on_end, s->ended);
+}
+
 /* At any moment of it, over the many rounds. */
 static void closing_while_a_branch_begins(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 32; i++) {
         const struct site *site = i % 2 == 0 ? my : pg;
+        struct starter s = {.site = site, .conn = site->connect(0)};
         struct rota_txns *m;
-        struct rota_txn *t;
         char journal[300];
-        int told[2] = {0, 0};
-        void *conn = site->connect(0);
 
         snprintf(journal, sizeof(journal), "file:%s/journal", rt_tmpdir());
         said(NULL, rota_txns_open(&m, journal, NULL));
-        said(m, rota_txn_begin(m, NULL, &t));
-        said(m, site == my ? rota_xa_mysql_async(t, "shop", conn, NULL, on_end, told)
-                           : rota_xa_postgres_async(t, "ledger", conn, NULL, on_end, told));
+        said(m, rota_txn_begin(m, NULL, &s.t));
+        said(m, start(&s, end_it, &s));
         usleep(i * i * 3);
         rota_txns_close(m);
-        assert_int_equal(told[0], 1);
-        assert_true(told[1] == 0 || told[1] == ROTA_ABORTED);
-        insert(site, conn, ++row); /* the connection is free, and in no transaction */
+        assert_int_equal(s.begun[0], 1);
+        assert_true(s.begun[1] == 0 || s.begun[1] == ROTA_ABORTED);
+        assert_true(s.end == 0 || s.end == ROTA_CLOSED); /* before it was closed, or not */
+        assert_int_equal(s.again, ROTA_CLOSED);
+        assert_int_equal(s.ended[0], s.end == 0 ? 1 : 0);
+        insert(site, s.conn, ++row); /* the connection is free, and in no transaction */
         assert_true(has_row(site, row));
-        site->close(conn);
+        site->close(s.conn);
     }
 }
 
-/* An answer that the application has not read: nothing can be said on the connection, not even ROLLBACK. */
+/* An answer that the application has not read: nothing can be sent on the connection, not even ROLLBACK. */
 static void what_cannot_be_rolled_back_is_cut(void **state)
 {
     PGresult *result;

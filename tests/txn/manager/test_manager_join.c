@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-static struct rota_txns *m, *there; /* who begins, who joins */
+static struct rota_txns *m, *there; /* one begins, one joins */
 static const struct site *my = &site_mysql, *pg = &site_postgres;
 static long long row; /* the next that nobody has used */
 
@@ -75,10 +75,10 @@ struct both { /* a transaction with work on both sides */
     const struct site *here_at, *there_at;
     void *here_conn, *there_conn;
     struct rota_txn *here, *joined;
-    struct rota_branch *part; /* of who joined */
+    struct rota_branch *part; /* the joiner's */
 };
 
-/* HERE_AT: where who begins works; the other works at the other. */
+/* HERE_AT: where the beginner works; the joiner works at the other site. */
 static void begin(struct both *b, const struct site *here_at, uint32_t timeout_ms)
 {
     struct rota_txn_options opts = {.timeout_ms = timeout_ms};
@@ -120,13 +120,15 @@ static void both_commit(void **state)
         join(&b);
         said(there, rota_txn_vote(b.joined));
         assert_int_equal(b.there_at->prepared(), 1);
+        assert_int_equal(rota_branch_last(b.part, "SELECT 1", NULL), ROTA_INVALID); /* too late */
+        assert_int_equal(rota_branch_fail(b.part), ROTA_INVALID);
         said(m, rota_txn_commit(b.here));
         said(there, rota_txn_commit(b.joined));
         ended(&b, true);
     }
 }
 
-/* What only read is there all the same when who began it asks. */
+/* A branch that only read is there all the same when the process that began it asks. */
 static void who_only_read_does_not_abort_it(void **state)
 {
     const struct site *sites[] = {my, pg};
@@ -181,13 +183,13 @@ static void abort_ends_both(void **state)
     struct both b;
 
     (void)state;
-    begin(&b, my, 0); /* of who began it: after a yes */
+    begin(&b, my, 0); /* the beginner: after a yes */
     join(&b);
     said(there, rota_txn_vote(b.joined));
     said(m, rota_txn_abort(b.here));
     assert_int_equal(rota_txn_commit(b.joined), ROTA_ABORTED);
     ended(&b, false);
-    begin(&b, my, 0); /* of who joined: after a yes, too, if nothing stands yet */
+    begin(&b, my, 0); /* the joiner: after a yes, too, if nothing stands yet */
     join(&b);
     said(there, rota_txn_vote(b.joined));
     said(there, rota_txn_abort(b.joined));
@@ -220,7 +222,7 @@ static void on_begun(void *arg, int err)
     *(int *)arg = err;
 }
 
-/* Its manager is closed while a branch begins: at any moment of that, over the many rounds. */
+/* Its manager is closed while a branch begins: over the many rounds, at any moment of that. */
 static void closing_while_a_branch_begins(void **state)
 {
     (void)state;
@@ -342,7 +344,7 @@ static void who_voted_yes_dies(void **state)
 
 static void begins_at_pg(const char *unused, int says)
 {
-    struct rota_txn_options opts = {.timeout_ms = 1000};
+    struct rota_txn_options opts = {.timeout_ms = 10000}; /* another must join and vote by then */
     struct rota_txns *own = manager();
     void *conn = pg->connect(0);
     struct rota_txn *t;

@@ -36,7 +36,7 @@
 
 static struct rt_mariadb next_door;
 
-/* Another server, that knows nothing of us. To be freed. */
+/* Another server, which knows nothing of us. To be freed. */
 static char *url_next_door(void)
 {
     rt_mariadb_start(&next_door, NULL);
@@ -147,7 +147,7 @@ struct ask {
     struct rt_errand e;
     struct book *book;
     bool done;
-    int turn; /* the how many-th that was answered */
+    int turn; /* its place among those answered */
 };
 
 static void on_done(struct rt_errand *e)
@@ -214,7 +214,7 @@ static void says(const struct ask *a, const char *words)
         fail_msg("'%s' is not in: %s", words, a->e.errmsg);
 }
 
-/* A branch that is prepared, and whose connection is S still. */
+/* A prepared branch whose connection is still S. */
 static void prepare(struct seat *s, struct ask *a)
 {
     *a = (struct ask){.e = {.part = part_new(1)}};
@@ -267,7 +267,7 @@ static void a_takeover(void **state)
     rt_resources_close(b.table);
 }
 
-/* The keeper's URL leads elsewhere; the branch told where its marker is. */
+/* The keeper's URL leads elsewhere; the branch said where its marker is. */
 static void a_url_of_another_database(void **state)
 {
     char other[600];
@@ -298,7 +298,7 @@ static void a_url_of_another_database(void **state)
         if (i == 1) { /* nobody said where to look */
             a.e.place = (struct rt_place){0};
             assert_int_equal(ask(&b, r, &a, RT_PARTY_ASK), RT_REPLY_REFUSED);
-            says(&a, "no database is chosen");
+            says(&a, "no database is selected");
         }
         rt_resources_close(b.table);
     }
@@ -341,7 +341,7 @@ static void another_database_answers(void **state)
     free(url);
 }
 
-/* Restarts and FORGET leave it as it is; two that come first at once agree. */
+/* Restarts and FORGET leave it as it is; two that come first at the same time agree. */
 static void an_identity_stays(void **state)
 {
     struct seat s[2];

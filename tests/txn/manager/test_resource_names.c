@@ -65,16 +65,20 @@ static void files_of_names(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"# ok\n\nshop\n", "txn:3: that is not NAME = URL"},
-        {"mysql://u:" SECRET "@h/d\n", "txn:1: that is not NAME = URL"},
+        {"# ok\n\nshop\n", "txn:3: this is not NAME = URL"},
+        {"mysql://u:" SECRET "@h/d\n", "txn:1: this is not NAME = URL"},
         {"a = mysql://u:" SECRET "/x@h/d\n", "txn:1: the URL has an @"},
-        {"a = redis://h\n", "txn:1: 'redis' is no database"},
+        {"a = redis://h\n", "txn:1: 'redis' is not a database"},
         {"b = mysql://h/d?what=1\n", "has no parameter 'what'"},
         {"rota:note = mysql://h/d\n", "txn:1: the name of a resource"},
         {" = mysql://h/d\n", "txn:1: the name of a resource"},
         {"on_attention =  \n", "txn:1: on_attention has no command"},
         {"on_attention = x\n on_attention=y\n", "txn:2: on_attention is named twice"},
         {"two = mysql://h/d\ntwo = mysql://i/d\n", "txn:2: 'two' is named twice"},
+        {"a\xe4 = mysql://h/d\n", "txn:1: the name of a resource is not UTF-8"},
+        {"a = mysql://u:" SECRET "\xe4@h/d\n", "txn:1: the URL of a resource is not UTF-8"},
+        {"a = http://h/\xe4\n",
+         "txn:1: the URL of a resource is not UTF-8: write other bytes as %XX"},
     };
     char path[300], errmsg[256], url[300];
     struct told b;
@@ -128,11 +132,11 @@ static void services_by_name(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"stock = http://u:" SECRET "@h/\n", "txn:1: the URL of a service has no user"},
+        {"stock = http://u:" SECRET "@h/\n", "txn:1: the URL of a service must not have a user"},
         {"stock = http://h/\nstock = http://i/\n", "txn:2: 'stock' is named twice"},
         {"both = mysql://h/d\nboth = http://i/\n", "txn:2: 'both' is named twice"},
         {"also = https://i/\nalso = mysql://h/d\n", "txn:2: 'also' is named twice"},
-        {"x = ftp://h/\n", "of a service https://"},
+        {"x = ftp://h/\n", "for a service https://"},
     };
     char path[300], errmsg[256];
     struct told b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keeper's connection by TLS, on both databases: whom it trusts is the URL's to say. And a handshake that hangs inside of
- * the client library: closing does not wait for it. */
+/* A keeper's connection by TLS, on both databases: the URL says whom it trusts. And a handshake that hangs inside the
+ * client library: closing does not wait for it. */
 #include <setjmp.h> // IWYU pragma: keep
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static void answers(const char *url, enum rt_reply reply, int err, const char *w
     rt_resources_close(t);
 }
 
-/* URL with BY in the place of WHAT. To be freed. */
+/* URL with BY in place of WHAT. To be freed. */
 static char *with(const char *url, const char *what, const char *by)
 {
     const char *at = strstr(url, what);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command rota-relay given what is wrong: options, URLs, tables, credentials, brokers, payloads. Each is one clear line,
- * or a state with a reason, and nothing is lost. A program for a database and a broker. */
+/* The command rota-relay given bad options, URLs, tables, credentials, brokers, payloads. Each yields one clear line,
+ * or a state with a reason, and nothing is lost. One program per database and broker. */
 #include "../event/office.h"
 #include "engine/url.h"
 #include "lib/proc.h"
@@ -62,7 +62,7 @@ static const char *read_log(void)
 
 #define RELAY(...) (&(struct words){{"rota-relay", __VA_ARGS__}})
 
-/* A relay that runs on. */
+/* A relay that keeps running. */
 static pid_t start(struct words *w)
 {
     unlink(log_path); /* what was said is its own */
@@ -127,11 +127,11 @@ static void options_are_named(void **state)
 {
     (void)state;
     says(USAGE, "'--bogus'", RELAY("--from", from, "--bogus"));
-    says(USAGE, "--to has no value", RELAY("--from", from, "--to"));
+    says(USAGE, "--to needs a value", RELAY("--from", from, "--to"));
     says(USAGE, "--to is missing", RELAY("--from", from));
     says(USAGE, "--from is missing", RELAY("--to", to));
-    says(USAGE, "--batch is a number", RELAY("--from", from, "--to", to, "--batch", "0"));
-    says(USAGE, "--lease is a time", RELAY("--from", from, "--to", to, "--lease", "1x"));
+    says(USAGE, "--batch must be a number", RELAY("--from", from, "--to", to, "--batch", "0"));
+    says(USAGE, "--lease must be a time", RELAY("--from", from, "--to", to, "--lease", "1x"));
     says(USAGE, "none ever is",
          RELAY("--from", from, "--to", to, "--until", "published", "--strict-order"));
     says(USAGE, "'more'", RELAY("--from", from, "--to", to, "more"));
@@ -164,7 +164,7 @@ static void a_table_that_lacks_a_column_is_told(void **state)
     says(USAGE, "no table nowhere",
          RELAY("--from", from, "--to", to, "--once", "--map",
                "table=nowhere,id=id,topic='t',state=process,payload=body"));
-    says(USAGE, "none of table, id", RELAY("--from", from, "--to", to, "--map", "colour=red"));
+    says(USAGE, "not one of table, id", RELAY("--from", from, "--to", to, "--map", "colour=red"));
 }
 
 static void wrong_credentials_are_told_without_them(void **state)
@@ -181,6 +181,57 @@ static void wrong_credentials_are_told_without_them(void **state)
     snprintf(bad, sizeof(bad), "%.*snobody:s3cret%.*s", (int)(user + 2 - from), from,
              (int)strcspn(at, "?"), at);
     says(AWAY, "nobody", RELAY("--from", bad, "--to", to));
+}
+
+static const struct
+    stubborn { /* databases that refuse for good: a claim; each mark, and each note of trouble */
+    const char *at, *map, *word, *make[2], *drop[2];
+} stubborns[] = {
+    {"postgres",
+     "table=stubborn_event,id=id,topic=topic,state=st,payload=body",
+     "stubborn_event",
+     {"CREATE TABLE stubborn_event (id bigint PRIMARY KEY, topic text, st smallint, body text)",
+      "INSERT INTO stubborn_event VALUES (1, 'bad.stubborn', 0, 'x')"},
+     {"DROP TABLE stubborn_event", ""}},
+    {"mysql",
+     NULL,
+     "nobody may",
+     {"CREATE TRIGGER one BEFORE UPDATE ON rota_event FOR EACH ROW SIGNAL SQLSTATE '45000' SET "
+      "MESSAGE_TEXT = 'nobody may'",
+      "CREATE TRIGGER two BEFORE INSERT ON rota_event_trouble FOR EACH ROW SIGNAL SQLSTATE '45000' "
+      "SET MESSAGE_TEXT = 'nobody may'"},
+     {"DROP TRIGGER one", "DROP TRIGGER two"}},
+    {"sqlite",
+     NULL,
+     "nobody may",
+     {"CREATE TRIGGER one BEFORE UPDATE ON rota_event BEGIN SELECT RAISE(ABORT, 'nobody may'); END",
+      "CREATE TRIGGER two BEFORE INSERT ON rota_event_trouble BEGIN SELECT RAISE(ABORT, 'nobody "
+      "may'); END"},
+     {"DROP TRIGGER one", "DROP TRIGGER two"}},
+};
+
+/* What a cron job has started must end. */
+static void once_ends_although_the_database_refuses_for_good(void **state)
+{
+    (void)state;
+    fresh();
+    route("bad.stubborn");
+    put("bad.stubborn", "1", 1);
+    for (size_t i = 0; i < sizeof(stubborns) / sizeof(stubborns[0]); i++) {
+        const struct stubborn *b = &stubborns[i];
+        if (strcmp(b->at, OFFICE_WORD) != 0)
+            continue;
+        for (int j = 0; j < 2; j++)
+            HERE->site->admin(b->make[j]);
+        int code = relay(
+            RELAY("--from", from, "--to", to, "--once", b->map != NULL ? "--map" : NULL, b->map));
+        if (code != AWAY || strstr(said, "given up") == NULL || strstr(said, b->word) == NULL)
+            fail_msg("code %d: %s", code, said);
+        for (int j = 0; j < 2; j++)
+            if (b->drop[j][0] != '\0')
+                HERE->site->admin(b->drop[j]);
+    }
+    assert_int_equal(relay(RELAY("--from", from, "--to", to, "--once")), OK);
 }
 
 /* ---- The broker --------------------------------------------------------------------------------------- */
@@ -231,6 +282,62 @@ static void what_is_too_long_is_dead_with_a_reason(void **state)
         fail_msg("it is not dead, or nobody says why: %s", said);
 }
 
+static bool has_said(void *word)
+{
+    return strstr(read_log(), word) != NULL;
+}
+
+static size_t count_said(const char *word)
+{
+    size_t n = 0;
+
+    for (const char *at = read_log(); (at = strstr(at, word)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static bool refused_twice(void *unused)
+{
+    (void)unused;
+    return office_number("SELECT count(*) FROM rota_event_trouble WHERE attempts >= 2") == 2;
+}
+
+/* Whoever looks at the log learns that events are refused, and why: one line for a reason, however often. */
+static void what_is_refused_is_told_once(void **state)
+{
+    (void)state;
+    if (!POST.refuses_without_route)
+        return;
+    fresh();
+    put("bad.untold", "1", 1);
+    put("bad.untold", "2", 1);
+    pid_t pid = start(RELAY("--from", from, "--to", to));
+    if (!rt_await(refused_twice, NULL, SITE_LIMIT_MS))
+        fail_msg("it is not refused: %s", read_log());
+    kill(pid, SIGTERM);
+    assert_int_equal(rt_proc_wait(pid), 0);
+    if (count_said("topic bad.untold") != 1 || count_said("refused: ") != 1)
+        fail_msg("it is not told once: %s", said);
+}
+
+/* A database that drops marks without a word: the event is not published as fast as it turns. */
+static void a_mark_that_changes_nothing_is_told(void **state)
+{
+    (void)state;
+    if (HERE->rows_lock)
+        return; /* the trigger is SQLite's; the lane is the same */
+    fresh();
+    route("bad.dropped");
+    put("bad.dropped", "1", 1);
+    office_admin(
+        "CREATE TRIGGER bad_drop BEFORE UPDATE ON rota_event BEGIN SELECT RAISE(IGNORE); END");
+    int code = relay(RELAY("--from", from, "--to", to, "--once"));
+    office_admin("DROP TRIGGER bad_drop");
+    if (code != LEFT || count_said("still new") != 1)
+        fail_msg("code %d: %s", code, said);
+    assert_int_equal(office_number("SELECT attempts FROM rota_event_trouble"), 0);
+}
+
 static const char odd[] = "\0a\0\xf0\x9f\x98\x80\r\n'\"\\\xff\0";
 
 static int takes_odd(int index, void *unused)
@@ -263,11 +370,6 @@ static void zeros_and_emoji_come_as_they_went(void **state)
     assert_int_equal(rt_proc_wait(rt_proc_start(takes_odd, 0, NULL)), 0);
 }
 
-static bool has_said(void *word)
-{
-    return strstr(read_log(), word) != NULL;
-}
-
 static bool all_published(void *unused)
 {
     (void)unused;
@@ -280,7 +382,7 @@ static void end_relay(pid_t pid)
     assert_int_equal(rt_proc_wait(pid), 0);
 }
 
-/* For how long does not matter: test_lane has the hour. Nothing is claimed while it is away. */
+/* How long does not matter: test_lane has the hour. Nothing is claimed while the broker is away. */
 static bool one_published(void *unused)
 {
     (void)unused;
@@ -304,6 +406,34 @@ static void a_key_that_waits_keeps_no_other(void **state)
     assert_int_equal(office_count("new"), 39);
     end_relay(pid);
     says(LEFT, "39 left", RELAY("--from", from, "--to", to, "--on-dead", "block", "--once"));
+}
+
+static bool tried_often(void *first)
+{
+    return POST.tries() >= *(long long *)first + 10;
+}
+
+/* Two lanes and one event: while one of them has it, the other finds nothing, which is no good news. */
+static void a_broker_that_takes_nothing_is_not_well(void **state)
+{
+    (void)state;
+    if (POST.fill == NULL)
+        return;
+    fresh();
+    route("bad.full");
+    put("bad.full", "1", 1);
+    POST.fill(true);
+    long long first = POST.tries();
+    pid_t pid = start(RELAY("--from", from, "--to", to, "--lanes", "2"));
+    bool often = rt_await(tried_often, &first, SITE_LIMIT_MS);
+    size_t well = count_said("well again"), full = count_said("OOM");
+    POST.fill(false);
+    if (!often || well != 0 || full != 1)
+        fail_msg("it is not told once, or is well: %s", said);
+    assert_true(rt_await(all_published, NULL, SITE_LIMIT_MS));
+    assert_true(rt_await(has_said, "well again", SITE_LIMIT_MS));
+    end_relay(pid);
+    assert_int_equal(office_number("SELECT count(*) FROM rota_event_trouble"), 0);
 }
 
 static void a_broker_that_is_away_is_waited_for(void **state)
@@ -404,10 +534,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(typing_errors_in_urls_are_told),
         cmocka_unit_test(a_table_that_lacks_a_column_is_told),
         cmocka_unit_test(wrong_credentials_are_told_without_them),
+        cmocka_unit_test(once_ends_although_the_database_refuses_for_good),
         cmocka_unit_test(what_has_no_route_is_dead_with_a_reason),
         cmocka_unit_test(what_is_too_long_is_dead_with_a_reason),
+        cmocka_unit_test(what_is_refused_is_told_once),
+        cmocka_unit_test(a_mark_that_changes_nothing_is_told),
         cmocka_unit_test(zeros_and_emoji_come_as_they_went),
         cmocka_unit_test(a_key_that_waits_keeps_no_other),
+        cmocka_unit_test(a_broker_that_takes_nothing_is_not_well),
         cmocka_unit_test(a_broker_that_is_away_is_waited_for),
         cmocka_unit_test(a_slow_broker_fills_no_memory),
     };

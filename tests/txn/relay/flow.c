@@ -5,7 +5,7 @@
  *
  *   flow [EVENTS [TROUBLES [forgets | torture]]]     a program for each database and broker
  *
- * forgets: each time that the broker is killed it forgets what it took: its folder is again as it was before the first event.
+ * forgets: each time the broker is killed it forgets what it took: its folder is as it was before the first event.
  * torture: only in make torture, with FACTOR / 17 times the events and troubles. */
 #include "../event/office.h"
 #include "lib/proc.h"
@@ -30,7 +30,7 @@
 #define PAGE 500           /* effects that are something new */
 #define WATCHDOG_S 900
 #define SKIPPED 77
-#define TORTURE 17 /* what make torture says unless it is told otherwise */
+#define TORTURE 17 /* what make torture says unless told otherwise */
 
 enum { RELAY, CONSUMER };
 
@@ -99,7 +99,7 @@ static int writer(int index, void *unused)
 
 /* ---- Consumers: of one topic each, so that they keep its order ----------------------------------- */
 
-/* The inbox, the effect and `processed` are one transaction. True: the message may be acknowledged. */
+/* The inbox, the effect and `processed`, in one transaction. True: the message may be acknowledged. */
 static bool work(void *conn, const struct rt_message *m)
 {
     unsigned key = 0, number = 0;
@@ -123,7 +123,7 @@ static bool work(void *conn, const struct rt_message *m)
     return false;
 }
 
-/* What fails ends it; it is started again. */
+/* Any failure ends it; it is started again. */
 static enum rt_taken on_event(void *conn, struct rt_taker *t, const struct rt_message *m,
                               uint32_t attempt)
 {
@@ -262,7 +262,7 @@ static int copy(int index, void *arg)
     return 127;
 }
 
-/* Folder TO becomes what FROM is. */
+/* Makes folder TO a copy of FROM. */
 static void copy_folder(const char *from, const char *to)
 {
     const char *folders[] = {from, to};
@@ -272,7 +272,7 @@ static void copy_folder(const char *from, const char *to)
             die("cp", to);
 }
 
-/* What it has before the first event, the routes, is all that it will ever remember. */
+/* What it has before the first event, the routes, is all it will ever remember. */
 static void make_forgetful(void)
 {
     rt_server_kill(flow.broker);

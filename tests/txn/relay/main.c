@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The suite of brokers: what broker.h promises, on a real one (POST); then rota relay consume, and receipts, on the same one
- * and SQLite. With a word: only the cases whose name has it. */
+/* The suite of brokers: what broker.h promises, on a real one (POST); then rota relay consume, and receipts, on the
+ * same one and SQLite. With a word: only the cases whose name has it. */
 #include "engine/url.h"
 #include "lib/proc.h"
 #include "stand.h"
@@ -174,6 +174,30 @@ static void what_nobody_takes_is_refused_alone(void **state)
     POST.kind->close(b);
 }
 
+/* A queue that is full is no fault of the message, and no other queue's trouble. */
+static void where_there_is_no_room_it_is_full(void **state)
+{
+    const struct rt_message all[] = {message("f-1", "two", "1", 1), message("f-2", "two", "2", 1),
+                                     message("f-3", "two", "3", 1),
+                                     message("f-4", "roomy", "4", 1)};
+    enum rt_sent sent[4];
+    const char *why[4];
+
+    (void)state;
+    if (POST.route_two == NULL)
+        return;
+    POST.route_two("two");
+    POST.route("roomy");
+    struct rt_broker *b = opened();
+    assert_int_equal(POST.kind->publish(b, all, 4, rt_relay_now() + LONG, sent, why), 0);
+    assert_true(sent[0] == RT_SENT_CONFIRMED && sent[1] == RT_SENT_CONFIRMED);
+    assert_int_equal(sent[2], RT_SENT_FULL);
+    if (why[2] == NULL || strstr(why[2], POST.full) == NULL)
+        fail_msg("it says: %s", why[2]);
+    assert_int_equal(sent[3], RT_SENT_CONFIRMED);
+    POST.kind->close(b);
+}
+
 /* A topic, a key or a type that the broker cannot carry is that message's trouble, and nobody else's. */
 static void what_cannot_be_carried_is_refused_alone(void **state)
 {
@@ -212,7 +236,8 @@ static void what_cannot_be_carried_is_refused_alone(void **state)
     POST.kind->close(taker);
 }
 
-/* The broker ends the connection over it. Among others nobody knows which it was; alone it is known, and says why. */
+/* The broker ends the connection over it. Among others nobody knows which message it was; alone it is known, and the
+ * error says why. */
 static void what_costs_the_connection_is_refused_when_it_is_alone(void **state)
 {
     enum rt_sent sent[2];
@@ -346,7 +371,7 @@ static void what_is_too_long_is_refused(void **state)
     POST.kind->close(b);
 }
 
-/* What was taken before is kept from others while it is worked at, and given up for good. */
+/* What was taken is kept from others while somebody works on it, and is given up for good. */
 static void what_is_kept_stays_and_what_is_left_is_gone(void **state)
 {
     const struct rt_message one = message("kept", "kept", "1", 1);
@@ -371,6 +396,7 @@ static const struct CMUnitTest cases_broker[] = {
     cmocka_unit_test(what_is_published_is_taken_as_it_was),
     cmocka_unit_test(a_batch_is_confirmed_and_keeps_its_order),
     cmocka_unit_test(what_nobody_takes_is_refused_alone),
+    cmocka_unit_test(where_there_is_no_room_it_is_full),
     cmocka_unit_test(what_cannot_be_carried_is_refused_alone),
     cmocka_unit_test(what_costs_the_connection_is_refused_when_it_is_alone),
     cmocka_unit_test(what_was_not_waited_for_is_forgotten),

@@ -9,7 +9,7 @@ set -u
 rota=$(realpath "$1") pty=$(realpath "$2")
 shift 2
 
-# By hand the shop loses each order after whose COMMIT it dies; with the outbox nothing is lost, or sent twice.
+# By hand the shop loses each order if it dies right after the COMMIT; with the outbox nothing is lost or sent twice.
 test_the_sums()
 {
     mkdir tmp
@@ -17,11 +17,11 @@ test_the_sums()
     same "" "$(ls tmp)"
     same "30 27 3 0" "$(json '[d["by_hand"][k] for k in ["orders", "mails", "lost", "twice"]]' <out)"
     same "30 30 0 0" "$(json '[d["outbox"][k] for k in ["orders", "mails", "lost", "twice"]]' <out)"
-    same "3 3 2" "$(json 'list(d["outbox"]["killed"].values())' <out)"
+    same "3 3 1 2" "$(json 'list(d["outbox"]["killed"].values())' <out)"
     same "True" "$(json 'd["exact"]' <out)"
 }
 
-# At a terminal the events go through their states; Ctrl-C ends all of it, and takes the folder away.
+# At a terminal the events go through their states; Ctrl-C ends everything, and removes the folder.
 test_interrupted()
 {
     mkdir tmp
@@ -38,10 +38,10 @@ END
 
 test_bad_words()
 {
-    refused 64 "'more' is too much" "$rota" demo outbox more
+    refused 64 "unexpected argument 'more'" "$rota" demo outbox more
     refused 64 "'--orders' needs a value" "$rota" demo outbox --orders
-    refused 64 "--orders 'few' is no number" "$rota" demo outbox --orders few
-    refused 64 "--to 'nats://h': its mail service reads from Redis only" "$rota" demo outbox --to nats://h
+    refused 64 "--orders 'few' is not a number" "$rota" demo outbox --orders few
+    refused 64 "--to 'nats://h': the mail service reads from Redis only" "$rota" demo outbox --to nats://h
     TMPDIR=/nowhere/at/all refused 69 "cannot make a folder" "$rota" demo outbox
     expect 0 "$rota" demo outbox --help >out
     has "^Usage: rota demo outbox" out

@@ -44,7 +44,7 @@ static void stream_name(char *out, size_t size, const char *topic)
             *p = '_';
 }
 
-static void route(const char *topic)
+static void add_stream(const char *topic, int64_t most)
 {
     char where[128], name[128];
     natsConnection *nc = NULL;
@@ -60,9 +60,21 @@ static void route(const char *topic)
     cfg.Subjects = &topic;
     cfg.SubjectsLen = 1;
     cfg.Duplicates = DUPLICATES_NS;
+    cfg.MaxMsgs = most;
+    cfg.Discard = most > 0 ? js_DiscardNew : js_DiscardOld;
     assert(js_AddStream(NULL, js, &cfg, NULL, NULL) == NATS_OK);
     jsCtx_Destroy(js);
     natsConnection_Destroy(nc);
+}
+
+static void route(const char *topic)
+{
+    add_stream(topic, -1);
+}
+
+static void route_two(const char *topic)
+{
+    add_stream(topic, 2);
 }
 
 static void source(char *out, size_t size, const char *topic)
@@ -83,5 +95,7 @@ const struct post POST = {
     .fini = fini,
     .url = url,
     .route = route,
+    .route_two = route_two,
+    .full = "maximum messages exceeded",
     .source = source,
 };

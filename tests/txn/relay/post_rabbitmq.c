@@ -34,7 +34,7 @@ static void url(char *out, size_t size, const char *user_at, const char *params)
     snprintf(out, size, "amqp://%s127.0.0.1:%u/%s", user_at, server.server.port, params);
 }
 
-static void route(const char *topic)
+static void declare(const char *topic, amqp_table_t arguments)
 {
     amqp_connection_state_t conn = amqp_new_connection();
     amqp_socket_t *socket = amqp_tcp_socket_new(conn);
@@ -44,10 +44,26 @@ static void route(const char *topic)
         amqp_login(conn, "/", 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, "guest", "guest").reply_type ==
         AMQP_RESPONSE_NORMAL);
     amqp_channel_open(conn, 1);
-    amqp_queue_declare(conn, 1, amqp_cstring_bytes(topic), 0, 1, 0, 0, amqp_empty_table);
+    amqp_queue_declare(conn, 1, amqp_cstring_bytes(topic), 0, 1, 0, 0, arguments);
     assert(amqp_get_rpc_reply(conn).reply_type == AMQP_RESPONSE_NORMAL);
     amqp_connection_close(conn, AMQP_REPLY_SUCCESS);
     amqp_destroy_connection(conn);
+}
+
+static void route(const char *topic)
+{
+    declare(topic, amqp_empty_table);
+}
+
+static void route_two(const char *topic)
+{
+    amqp_table_entry_t all[2] = {{.key = amqp_cstring_bytes("x-max-length"),
+                                  .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 2}},
+                                 {.key = amqp_cstring_bytes("x-overflow"),
+                                  .value = {.kind = AMQP_FIELD_KIND_UTF8,
+                                            .value.bytes = amqp_cstring_bytes("reject-publish")}}};
+
+    declare(topic, (amqp_table_t){.num_entries = 2, .entries = all});
 }
 
 static void source(char *out, size_t size, const char *topic)
@@ -68,5 +84,7 @@ const struct post POST = {
     .fini = fini,
     .url = url,
     .route = route,
+    .route_two = route_two,
+    .full = "no room",
     .source = source,
 };

@@ -189,6 +189,12 @@ class Day:
         except Exception as e:  # pylint: disable=broad-except
             self.failed.append(e)
 
+    def after(self, earlier):
+        """Both as one day; EARLIER, if there was any, has joined its threads."""
+        if earlier is not None:
+            self.orders, self.failed = earlier.orders + self.orders, earlier.failed + self.failed
+        return self
+
     def status(self, order):
         """"": not known, or nobody answers."""
         try:

@@ -60,7 +60,7 @@ def test_saga(server, services):
     server.wait("s4", "succeed")
     assert services.paths("s4") == ["/slow"] * 4 + ["/b"]
     services.script["/never"] = [425]
-    good(saga(server, services, "s5", ["/a", "/never"], retry_interval=1, timeout_to_fail=2))
+    good(saga(server, services, "s5", ["/a", "/never"], retry_interval=1, timeout_to_fail=8))
     server.wait("s5", "failed")
     assert services.paths("s5")[-2:] == ["/unnever", "/una"]
     orders = json.dumps({"concurrent": True, "orders": {"2": [0, 1]}})
@@ -158,7 +158,7 @@ def test_killed(server, services, start):
             server.wait("k-%s%d" % (kind, i), status)
         saga_paths, back = services.paths("k-saga%d" % i), services.paths("k-back%d" % i)
         assert set(saga_paths) == {"/a", "/later"} and saga_paths[0] == "/a"
-        assert back[-2:] == ["/unrefuses", "/una"], back
+        assert [p for p in dict.fromkeys(back) if p.startswith("/un")] == ["/unrefuses", "/una"], back  # an heir may ask again
         assert set(services.paths("k-left%d" % i)) == {"/cancel01", "/cancel02"}
         assert set(services.paths("k-tcc%d" % i)) == {"/confirm01", "/confirm02"}
         assert set(services.paths("k-msg%d" % i)) == {"/query-k-msg%d" % i, "/one", "/two"}
@@ -176,7 +176,7 @@ def test_rivals(server, services, start):
         first.process.send_signal(signal.SIGSTOP)
     services.script["/second"] = [500]
     seen = len(services.paths("rivals"))
-    wait_for(lambda: services.paths("rivals")[seen:].count("/second") >= 3)  # the next one comes after 4 s
+    wait_for(lambda: services.paths("rivals")[seen:].count("/second") >= 4)  # the next one comes after 8 s
     services.script["/second"], services.script["/third"] = [200, 409], [425]
     first.process.send_signal(signal.SIGCONT)
     wait_for(lambda: "/third" in services.paths("rivals") or server.status("rivals") != "submitted")
@@ -190,10 +190,10 @@ def test_rivals(server, services, start):
 
 def test_claimed(services, start):
     """What a server is at work with is claimed: another one leaves it alone, however old it is."""
-    owner, other = start("--takeover", "4s"), start("--takeover", "4s")
+    owner, other = start("--takeover", "8s"), start("--takeover", "8s")
     services.script["/long"] = [425]
     good(saga(owner, services, "claimed", ["/long"], retry_interval=1))
-    wait_for(lambda: len(services.of("claimed")) >= 9)
+    wait_for(lambda: len(services.of("claimed")) >= 13)
     assert "rota_txn_serve_taken_over_total 0\n" in other.ask("/api/metrics", raw=True)[1]
     services.script["/long"] = [200]
     other.wait("claimed", "succeed")
@@ -209,8 +209,8 @@ def test_late(services, start):
     good(saga(dead, services, "late-saga", ["/a", "/b", "/never", "/d"], retry_interval=1, timeout_to_fail=6))
     wait_for(lambda: "/never" in services.paths("late-saga"))
     dead.kill()
-    asked = len(services.paths("late-saga"))
     wait_for(lambda: time.time() > began + 7)
+    asked = len(services.paths("late-saga"))
     heir = start()
     heir.wait("late-saga", "failed")
     assert services.paths("late-saga")[asked:] == ["/unnever", "/unb", "/una"], services.paths("late-saga")
@@ -265,6 +265,10 @@ def id_of(program, journal, gid):
     return next(t["id"] for t in told(program, journal, "ls", "--json")["transactions"] if t["label"] == gid)
 
 
+def is_claimed(program, journal, gid):
+    return told(program, journal, "show", "--json", id_of(program, journal, gid))["served"]["claimed"]
+
+
 def test_shown(services, start, program, journal):
     """rota txn ls, show and recover tell of a server's transactions: what they are, what was asked, who finishes them."""
     server = start()
@@ -283,7 +287,7 @@ def test_shown(services, start, program, journal):
     assert [(b["branch"], b["state"]) for b in shown["served"]["branches"]] == \
         [("01", "perhaps reserved"), ("02", "perhaps reserved")], shown
     assert told(program, journal, "recover", "--once", "--json")["served"] == 2
-    assert "2 of 'rota txn serve': one that runs on this journal finishes them" in told(program, journal, "recover", "--once")
+    assert "2 of 'rota txn serve': a server that runs on this journal finishes them" in told(program, journal, "recover", "--once")
     asked = {(b["branch_id"], b["op"]): b for b in json.loads(server.ask("query?gid=shown")[1])["branches"]}
     assert asked["01", "action"]["status"] == "succeed" and asked["02", "action"]["status"] == "failed", asked
     assert asked["02", "compensate"]["asked"] >= 2 and "500" in asked["02", "compensate"]["said"], asked
@@ -296,6 +300,61 @@ def test_shown(services, start, program, journal):
     server.end()
 
 
+def test_elsewhere(services, start, program, journal):
+    """What one server holds open is decided at another one, or by a command, which then ends: somebody goes on with it."""
+    server, dead = start(), start()
+    services.script["/confirm01"] = services.script["/one"] = [500]
+    tcc(server, services, "else-tcc", ("01",), timeout_to_fail=600)
+    good(server.ask("prepare", msg(services, "else-msg", timeout_to_fail=600)))
+    wait_for(lambda: is_claimed(program, journal, "else-tcc") and is_claimed(program, journal, "else-msg"))
+    good(dead.ask("submit", {"gid": "else-tcc", "trans_type": "tcc"}))
+    good(dead.ask("submit", msg(services, "else-msg")))
+    wait_for(lambda: services.paths("else-tcc") and services.paths("else-msg"))
+    dead.kill()
+    services.script["/confirm01"] = services.script["/one"] = [200]
+    server.wait("else-tcc", "succeed")
+    server.wait("else-msg", "succeed")
+    services.script["/busy"] = [425]
+    tcc(server, services, "else-settled", timeout_to_fail=600)
+    good(saga(server, services, "else-saga", ["/a", "/busy"], retry_interval=1))
+    wait_for(lambda: "/busy" in services.paths("else-saga"))
+    for gid in ("else-settled", "else-saga"):
+        told(program, journal, "settle", id_of(program, journal, gid))
+        server.wait(gid, "failed")
+    assert services.paths("else-settled") == ["/cancel02", "/cancel01"]
+    assert services.paths("else-saga")[-2:] == ["/unbusy", "/una"]
+    server.end()
+
+
+def test_vouched(services, start, program, journal):
+    """A person says that it is done: its server asks no more."""
+    server = start()
+    services.script["/confirm01"] = [500]
+    tcc(server, services, "vouched", ("01",), timeout_to_fail=600)
+    good(server.ask("submit", {"gid": "vouched", "trans_type": "tcc"}))
+    wait_for(lambda: services.paths("vouched"))
+    told(program, journal, "resolve", "--done", "--yes", id_of(program, journal, "vouched"))
+    wait_for(lambda: "rota_txn_serve_open 0\n" in server.ask("/api/metrics", raw=True)[1])
+    server.end()
+
+
+def test_decider(services, start, program, journal):
+    """The claim goes from the server that held a transaction open to the one that decided it: only that one works on it."""
+    holder, decider = start("--takeover", "8s"), start("--takeover", "8s")
+    services.script["/confirm01"] = [425]
+    tcc(holder, services, "decider", ("01",), timeout_to_fail=600, retry_interval=1)
+    wait_for(lambda: is_claimed(program, journal, "decider"))
+    good(decider.ask("submit", {"gid": "decider", "trans_type": "tcc"}))
+    wait_for(lambda: len(services.paths("decider")) >= 12)
+    assert is_claimed(program, journal, "decider")
+    for name in ("taken_over_total", "open", "calls_total"):
+        assert "rota_txn_serve_%s 0\n" % name in holder.ask("/api/metrics", raw=True)[1]
+    services.script["/confirm01"] = [200]
+    holder.wait("decider", "succeed")
+    holder.end()
+    decider.end()
+
+
 def test_person(services, start, program, journal):
     """After ten tries in vain a person is called: by the log, in ls --attention and show. Three minutes."""
     server = start()
@@ -304,7 +363,7 @@ def test_person(services, start, program, journal):
     gid = id_of(program, journal, "person")
     wait_for(lambda: "called" in told(program, journal, "show", gid), 3 * LIMIT)
     text = told(program, journal, "show", gid)
-    assert "01 action: 10 times in vain, it is asked on" in text and "500" in text, text
+    assert "01 action: failed 10 times, will be tried again" in text and "500" in text, text
     assert [t["id"] for t in told(program, journal, "ls", "--attention", "--json")["transactions"]] == [gid]
     assert "rota_txn_attention_total 1\n" in server.ask("/api/metrics", raw=True)[1]
     services.script["/hopeless"] = [200]
@@ -402,7 +461,8 @@ def main():
         server.end()
         for test in (test_ends, test_claimed, test_late):
             run(test, services, start)
-        run(test_shown, services, start, program, journal)
+        for test in (test_shown, test_elsewhere, test_vouched, test_decider):
+            run(test, services, start, program, journal)
         if "person" in only:
             run(test_person, services, start, program, journal)
         run(test_guarded, program, make_certs, journal, folder)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stories of transactions of rota-txn serve, in virtual time: what is done next, and never too early. */
+/* Stories of rota-txn serve's transactions, in virtual time: what is done next, and never too early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void a_saga_in_order(void **state)
     expect("over");
 }
 
-/* The refused step is compensated too, as DTM does; one that was never asked is not. */
+/* The refused step is compensated too, as in DTM; one that was never asked is not. */
 static void a_saga_goes_back(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void the_back_check(void **state)
     expect("done"); /* nothing was sent, nothing goes back */
 }
 
-/* What is in progress is not done: neither a compensation nor a confirm. */
+/* What is in progress is not yet done: neither a compensation nor a confirm. */
 static void phase_two_is_asked_until_it_is_done(void **state)
 {
     (void)state;
@@ -305,6 +305,39 @@ static void phase_two_is_asked_until_it_is_done(void **state)
     expect("done");
 }
 
+/* Confirms, cancels and compensations that are in progress for ever: a person is told, once. An action or a delivery may
+ * take as long as it needs. */
+static void in_progress_for_ever(void **state)
+{
+    static const struct {
+        const char *kind;
+        enum rt_journal_stand stands;
+        bool back, tells;
+    } all[] = {{"tcc", RT_JOURNAL_COMMIT, false, true},
+               {"tcc", RT_JOURNAL_ABORT, true, true},
+               {"saga", RT_JOURNAL_ABORT, true, true},
+               {"saga", RT_JOURNAL_OPEN, false, false},
+               {"msg", RT_JOURNAL_COMMIT, false, false}};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++) {
+        size_t step = strcmp(all[k].kind, "tcc") == 0 ? 2 : 0;
+        char text[32];
+        begin(all[k].kind, "", all[k].stands);
+        rt_course_registered(&course, 0);
+        snprintf(text, sizeof(text), "%s %zu", all[k].back ? "back" : "call", step);
+        for (int i = 1; i <= 2 * RT_COURSE_ATTENTION; i++) {
+            expect(text);
+            assert_int_equal(
+                rt_course_answered(&course, step, all[k].back, RT_COURSE_ONGOING, "425", now),
+                all[k].tells && i == RT_COURSE_ATTENTION);
+            now += 10000;
+        }
+        if (k + 1 < sizeof(all) / sizeof(all[0]))
+            finish(NULL);
+    }
+}
+
 int main(void)
 {
 #define STORY(name) cmocka_unit_test_teardown(name, finish)
@@ -318,6 +351,7 @@ int main(void)
         STORY(a_message),
         STORY(the_back_check),
         STORY(phase_two_is_asked_until_it_is_done),
+        STORY(in_progress_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

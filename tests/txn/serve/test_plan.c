@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What DTM's clients send: read, refused with one line, kept and read again. */
+/* What DTM's clients send: read, refused with one line, stored and read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,18 +65,18 @@ static void what_is_wrong_is_said(void **state)
 {
     char gid[1100];
     (void)state;
-    refused("", "no JSON");
-    refused("garbage", "no JSON");
-    refused("[1,2]", "no JSON object");
+    refused("", "not JSON");
+    refused("garbage", "not JSON");
+    refused("[1,2]", "not a JSON object");
     refused("{}", "gid is missing");
-    refused("{\"gid\":7}", "gid is no text");
+    refused("{\"gid\":7}", "gid is not a text");
     refused("{\"gid\":\"a\\nb\",\"trans_type\":\"tcc\"}", "control");
     refused("{\"gid\":\"g\"}", "trans_type is missing");
     refused("{\"gid\":\"g\",\"trans_type\":\"workflow\"}", "only tcc, saga and msg");
     refused("{\"gid\":\"g\",\"trans_type\":\"xa\"}", "only tcc, saga and msg");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"protocol\":\"grpc\"}", "only http");
-    refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"steps\":3}", "no array");
-    refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"steps\":[3]}", "no object");
+    refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"steps\":3}", "not an array");
+    refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"steps\":[3]}", "not an object");
     refused("{\"gid\":\"g\",\"trans_type\":\"msg\",\"steps\":[{\"action\":\"topic://t\"}]}",
             "topics");
     refused("{\"gid\":\"g\",\"trans_type\":\"msg\",\"steps\":[{\"action\":\"localhost:58081/f\"}]}",
@@ -85,14 +85,14 @@ static void what_is_wrong_is_said(void **state)
             "action");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"timeout_to_fail\":-1}", "timeout_to_fail");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"a b\":\"c\"}}",
-            "no header");
+            "not a header");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"a\":\"c\\r\\nd: e\"}}",
             "control");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"Content-Length\":\"3\"}}",
-            "not one to be set");
+            "not one you may set");
     refused(
         "{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"transfer-encoding\":\"x\"}}",
-        "not one to be set");
+        "not one you may set");
     refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"custom_data\":\"x\"}", "custom_data");
     refused(
         "{\"gid\":\"g\",\"trans_type\":\"saga\",\"custom_data\":\"{\\\"orders\\\":{\\\"5\\\":[0]}}\"}",
@@ -132,7 +132,7 @@ static bool fits(size_t length, size_t size)
     return good;
 }
 
-/* What the carrier would not take (address.h, payload.h) would be asked for ever. */
+/* What the carrier would not accept (address.h, payload.h) would be retried for ever. */
 static void what_cannot_be_called_is_refused(void **state)
 {
     (void)state;

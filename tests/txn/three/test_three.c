@@ -5,7 +5,7 @@
  *   test_three ROTA-TXN ROTA-TXN-POINTS [WORD]      the second with crash points; with WORD only cases whose name has it
  *
  * The textbook's schedule: all have promised; one is PRECOMMITTED, the other is still at its work; then the coordinator and
- * that other one are killed. What becomes of the first is on_timeout's to say.
+ * that other one are killed. on_timeout says what becomes of the first.
  *
  * What docs/transactions/three-phase.md says, and who asserts it (S: test_three_stories, M: sim --three and --three-commit
  * with the invariant, no letter: a case here):
@@ -13,7 +13,7 @@
  *   COMMIT stands after all are ready           S three_phases; M H2
  *   a promise aborts when its time is over      S a_promise_ends_by_itself; a_promise_costs_no_locks
  *   ... unless the coordinator is undecided     S a_promise_is_kept_while_the_coordinator_is_undecided
- *   who is ready follows whoever knows          S peers_know, recovery_is_seen; block_one_outcome_*, recovery_commits_*
+ *   the ready follow whoever knows              S peers_know, recovery_is_seen; block_one_outcome_*, recovery_commits_*
  *   block waits, one outcome                    S block_waits; M H3; block_one_outcome_*
  *   commit commits, unless a peer only waits    S commit_commits_alone, commit_waits_for_who_waits; commit_mixed_*
  *   commit may be mixed                         sim-three-mixed; commit_mixed_*
@@ -24,8 +24,13 @@
  *   locks are held for T2 and a round           S commit_commits_alone (in virtual time)
  *   recovery ends as decided, and is found      recovery_and_participant_agree (ABORT), recovery_commits_what_stands
  *   one participant per database                a_second_participant_takes_over
- *   one token for all, beyond loopback a must   who_takes_part_has_the_token
+ *   ... if it could start                       who_cannot_listen_takes_nothing_over
+ *   ... under one name in a transaction         who_takes_part_twice_refuses, who_is_asked_under_another_name_refuses
+ *   one token for all, required off loopback    who_takes_part_has_the_token
  *   --serve answers for the dead                a_server_aborts_what_is_undecided; S adopted; a_server_asks_whether_*
+ *   statements have the rights of its URL       statements_have_the_rights_of_the_url
+ *   what a statement commits stays              what_a_statement_commits_stays
+ *   it says for whom it waits                   who_does_not_answer_is_named
  *   two-phase commit with a journal in etcd     tests/txn/bank, scenes.c: the coordinator and who heard COMMIT die */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,245 +40,19 @@
 
 #include <cmocka.h>
 
+#include "party.h"
+
 #include "lib/proc.h"
 #include "lib/servers.h"
-#include "txn/branch/site.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 60    /* of one condition */
-#define STANCE_WAIT 1 /* as rota_promise keeps them: txn/three/three.h */
-#define STANCE_PRECOMMITTED 2
-#define STANCE_COMMITTED 3
-#define STANCE_ABORTED 4
-#define HOW_TOLD 1
-#define HOW_TIMEOUT 3
-#define HOW_ELSEWHERE 6
-
-static const char *program, *with_points, *token; /* token: the file of all who take part */
-static char journal[400], resources[400];
 static long long last_row = 1000;
-
-/* ---- Processes of rota-txn ---------------------------------------------------------- */
-
-struct party {
-    const struct site *site; /* NULL: a coordinator */
-    const char *name;
-    char listen[40], url[60], log[400];
-    int anchor;
-    uint16_t port;
-    pid_t pid;
-    const char *point; /* where it dies */
-    const char *words[28];
-};
-
-static struct party first, second, chair;
-
-static int exec_party(int index, void *arg)
-{
-    const struct party *p = arg;
-    (void)index;
-    int fd = open(p->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    if (p->point != NULL)
-        setenv("ROTA_POINT", p->point, 1);
-    execv(p->words[0], (char *const *)(const void *)p->words);
-    return 125;
-}
-
-static char log_text[65536]; /* as it was read last */
-
-static bool log_has(const struct party *p, const char *text)
-{
-    FILE *file = fopen(p->log, "re");
-    size_t n = file != NULL ? fread(log_text, 1, sizeof(log_text) - 1, file) : 0;
-    log_text[n] = '\0';
-    if (file != NULL)
-        fclose(file);
-    return strstr(log_text, text) != NULL;
-}
-
-static void wait_for_log(const struct party *p, const char *text)
-{
-    rt_watchdog(LIMIT_S, text);
-    while (!log_has(p, text))
-        poll(NULL, 0, 10);
-}
-
-static void start(struct party *p)
-{
-    unlink(p->log);
-    p->pid = rt_proc_start(exec_party, 0, p);
-    wait_for_log(p, "port ");
-}
-
-static void take_address(struct party *p, const char *name)
-{
-    p->port = rt_port_reserve(&p->anchor);
-    p->name = name;
-    snprintf(p->listen, sizeof(p->listen), "127.0.0.1:%u", p->port);
-    snprintf(p->url, sizeof(p->url), "%s=http://127.0.0.1:%u", name, p->port);
-    snprintf(p->log, sizeof(p->log), "%s/%s.log", rt_tmpdir(), name);
-}
-
-static void start_participant(struct party *p)
-{
-    static char *urls[2];
-    int i = p == &second;
-    free(urls[i]);
-    urls[i] = p->site->url(0);
-    const char *words[] = {program, "participant", "--listen", p->listen,
-                           urls[i], NULL,          NULL,       NULL};
-    if (token != NULL) {
-        words[5] = "--token-file";
-        words[6] = token;
-    }
-    memcpy(p->words, words, sizeof(words));
-    start(p);
-}
-
-/* A coordinator of a transaction that inserts ROW at both. */
-static void start_coordinator(const char *on_timeout, long long row, const char *t1, const char *t2)
-{
-    static char sql[2][100];
-    snprintf(sql[0], sizeof(sql[0]), "%s=INSERT INTO work VALUES (%lld)", first.name, row);
-    snprintf(sql[1], sizeof(sql[1]), "%s=INSERT INTO work VALUES (%lld)", second.name, row);
-    const char *words[] = {chair.point != NULL ? with_points : program,
-                           "--journal",
-                           journal,
-                           "--resources",
-                           resources,
-                           "three",
-                           "--listen",
-                           chair.listen,
-                           "--part",
-                           first.url,
-                           "--part",
-                           second.url,
-                           "--sql",
-                           sql[0],
-                           "--sql",
-                           sql[1],
-                           "--on-timeout",
-                           on_timeout,
-                           "--promise",
-                           t1,
-                           "--patience",
-                           "60s",
-                           "--ready",
-                           t2,
-                           token != NULL ? "--token-file" : NULL,
-                           token,
-                           NULL};
-    memcpy(chair.words, words, sizeof(words));
-    start(&chair);
-}
-
-/* Somebody who answers the participants, at the same address. */
-static void start_server(void)
-{
-    chair.point = NULL;
-    const char *words[] = {program, "--journal", journal,      "--resources", resources,
-                           "three", "--listen",  chair.listen, "--serve",     NULL};
-    memcpy(chair.words, words, sizeof(words));
-    start(&chair);
-}
-
-static void end(struct party *p)
-{
-    kill(p->pid, SIGTERM);
-    assert_int_equal(rt_proc_wait(p->pid), 0);
-}
-
-static struct party tool_party = {.name = "tool"};
-
-/* Its words after the journal and the resources; it ends with CODE, and says TEXT. */
-static void tool_says(int code, const char *text, const char *one, const char *two,
-                      const char *three, const char *four)
-{
-    struct party *t = &tool_party;
-    snprintf(t->log, sizeof(t->log), "%s/tool.log", rt_tmpdir());
-    unlink(t->log);
-    const char *words[] = {program, "--journal", journal, "--resources", resources,
-                           one,     two,         three,   four,          NULL};
-    memcpy(t->words, words, sizeof(words));
-    int ended = rt_proc_wait(rt_proc_start(exec_party, 0, t));
-    bool says = log_has(t, text);
-    if (ended != code || !says)
-        fail_msg("%s %s: ended with %d, not with %d and \"%s\": %s", one, two, ended, code, text,
-                 log_text);
-}
-
-static void tool(const char *one, const char *two)
-{
-    tool_says(0, "", one, two, NULL, NULL);
-}
-
-static void id_of_chair(char id[33])
-{
-    char line[200];
-    FILE *log = fopen(chair.log, "re");
-    assert_non_null(log);
-    id[0] = '\0';
-    while (fgets(line, sizeof(line), log) != NULL)
-        if (strstr(line, " begun") != NULL)
-            snprintf(id, 33, "%.32s", line);
-    fclose(log);
-    assert_int_equal(strlen(id), 32);
-}
-
-/* ---- What the databases say ----------------------------------------------------------- */
-
-static long long promise(const struct party *p, const char *what)
-{
-    char sql[200];
-    snprintf(
-        sql, sizeof(sql),
-        "SELECT COALESCE(MAX(%s), -1) FROM rota_promise WHERE until_ms = (SELECT MAX(until_ms) "
-        "FROM rota_promise WHERE stance > 0) AND stance > 0",
-        what);
-    return p->site->number(sql);
-}
-
-static void wait_for(const struct party *p, const char *what, long long value)
-{
-    char why[100];
-    snprintf(why, sizeof(why), "%s at %s is not %lld", what, p->name, value);
-    rt_watchdog(LIMIT_S, why);
-    while (promise(p, what) != value)
-        poll(NULL, 0, 10);
-}
-
-static void forget_promises(void)
-{
-    first.site->admin("DELETE FROM rota_promise WHERE stance > 0");
-    second.site->admin("DELETE FROM rota_promise WHERE stance > 0");
-}
-
-/* With WORDS of curl's. */
-static void answers(const struct party *p, const char *words, const char *line)
-{
-    char command[200], text[2048] = "";
-    snprintf(command, sizeof(command), "curl -s %s http://127.0.0.1:%u/metrics", words, p->port);
-    FILE *pipe = popen(command, "re");
-    assert_non_null(pipe);
-    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
-    pclose(pipe);
-    text[n] = '\0';
-    if (strstr(text, line) == NULL)
-        fail_msg("no %s in %s", line, text);
-}
-
-static void metric_is(const struct party *p, const char *line)
-{
-    answers(p, "", line);
-}
 
 /* ---- Cases -------------------------------------------------------------------------- */
 
@@ -316,7 +95,7 @@ static void both_commit(void **state)
     clear_table();
 }
 
-/* One is ready, the other at its work, which waits for a row; then coordinator and the other die. */
+/* One is ready, the other at its work, which waits for a row; then the coordinator and the other die. */
 static void play_textbook(const char *on_timeout, long long row)
 {
     char sql[60];
@@ -342,7 +121,7 @@ static void commit_is_mixed_and_told(const struct site *ready, const struct site
     wait_for(&first, "ended", 1); /* of itself */
     assert_int_equal(promise(&first, "stance"), STANCE_COMMITTED);
     assert_int_equal(promise(&first, "mixed"), 0); /* it does not know yet */
-    wait_for_log(&first, "committed of itself");
+    wait_for_log(&first, "committed on its own");
     assert_true(has_row(ready, row));
     start_participant(&second);
     start_server();
@@ -428,8 +207,9 @@ static void recovery_and_participant_agree(void **state)
     clear_table();
 }
 
-/* One has committed of itself, and nothing of it is listed at any database; then ABORT is decided by who knows none of them.
- * Recovery, anywhere, finds the marker, calls a person and closes nothing; nobody who comes later does so in silence. */
+/* One has committed by itself, and no database lists anything of it; then somebody who knows none of them decides
+ * ABORT. Recovery, anywhere, finds the marker, calls a person and closes nothing; nobody who comes later closes it in
+ * silence. */
 static void recovery_tells_a_mix(const struct site *ready, const struct site *late)
 {
     char id[33];
@@ -443,9 +223,9 @@ static void recovery_tells_a_mix(const struct site *ready, const struct site *la
     tool("settle", id); /* ABORT stands */
     /* The second one is another machine's: it was told nothing. */
     for (int i = 0; i < 2; i++) {
-        tool_says(1, "decided ABORT, and the participant has committed it", "recover", "--once",
+        tool_says(1, "decided ABORT, but the participant has committed it", "recover", "--once",
                   NULL, NULL);
-        assert_true(log_has(&tool_party, "1 left, of them 1 need a person"));
+        assert_true(log_has(&tool_party, "1 left, 1 of which need a person"));
     }
     tool_says(1, id, "ls", "--attention", NULL, NULL);
     tool_says(0, "has committed it", "show", id, NULL, NULL);
@@ -495,6 +275,56 @@ static int down(void **state)
     site_mysql.fini();
     site_postgres.fini();
     return 0;
+}
+
+/* Some 150 with its start and its end; if its threads wake each other, 60,000 each second. */
+#define WAKES_MOST 2000
+
+/* How often the children that have ended had waited for something, and woken. */
+static long wakes_of_ended(void)
+{
+    struct rusage u;
+    assert_int_equal(getrusage(RUSAGE_CHILDREN, &u), 0);
+    return u.ru_nvcsw;
+}
+
+/* Aborted, because one never answered: the command says so, and ends although it cannot tell everybody. It sleeps
+ * while it waits. */
+static void a_dead_participant_does_not_keep_the_command(void **state)
+{
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    end(&second);
+    waits = "1s";
+    long before = wakes_of_ended();
+    start_coordinator("block", row, "1s", "2s");
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_in_range(wakes_of_ended() - before, 1, WAKES_MOST);
+    assert_true(log_has(&chair, "ABORTED"));
+    assert_false(has_row(&site_mysql, row));
+    waits = NULL;
+    start_participant(&second);
+    clear_table();
+}
+
+/* On a terminal it says for whom it waits: before it is decided, and after. */
+static void who_does_not_answer_is_named(void **state)
+{
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    end(&second);
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    chair.terminal = ptsname(terminal);
+    start_coordinator("block", ++last_row, "10s", "10s");
+    wait_for_screen(terminal, ": waiting for an answer from ledger\r\n");
+    wait_for_screen(terminal, ": ABORTED; waiting for an answer from ledger\r\n");
+    chair.terminal = NULL;
+    rt_proc_kill(chair.pid);
+    close(terminal);
+    start_participant(&second);
+    clear_table();
 }
 
 /* Nobody knows yet what becomes of it, so it is called neither committed nor aborted. */
@@ -553,8 +383,8 @@ static void recovery_commits_what_stands(void **state)
     clear_table();
 }
 
-/* All were ready, nothing is decided, and all have committed of themselves: whoever answers for the dead coordinator asks
- * them to be ready once more, and so decides COMMIT. Nothing is mixed. */
+/* All were ready, nothing is decided, and all have committed by themselves: whoever answers for the dead coordinator
+ * asks them to be ready once more, and so decides COMMIT. Nothing is mixed. */
 static void a_server_asks_whether_all_are_ready(void **state)
 {
     char id[33];
@@ -563,7 +393,7 @@ static void a_server_asks_whether_all_are_ready(void **state)
     die_at("decide-asked", "commit", row);
     id_of_chair(id);
     tool_says(75, "open", "outcome", id, NULL, NULL);
-    both_have("stance", STANCE_COMMITTED); /* of itself, or after its peer */
+    both_have("stance", STANCE_COMMITTED); /* by itself, or after its peer */
     both_have("sure", 0);
     start_server();
     both_have("sure", 1);
@@ -576,7 +406,7 @@ static void a_server_asks_whether_all_are_ready(void **state)
     clear_table();
 }
 
-/* `block`, and the peer stays dead: whoever answers for the coordinator decides ABORT, where nothing stands. */
+/* `block`, and the peer stays dead: whoever answers for the coordinator decides ABORT if nothing stands. */
 static void a_server_aborts_what_is_undecided(void **state)
 {
     long long row = ++last_row;
@@ -596,15 +426,15 @@ static void a_server_aborts_what_is_undecided(void **state)
     clear_table();
 }
 
-/* A promise is a row, and nothing else: others work meanwhile. And it ends by itself, whoever is dead. */
+/* A promise is a row and nothing else: others work meanwhile. And it ends by itself, whoever is dead. */
 static void a_promise_costs_no_locks(void **state)
 {
     char sql[60];
     long long row = ++last_row;
     (void)state;
     set_table(&site_postgres, &site_mysql);
-    rt_proc_kill(second.pid); /* so nobody is asked to be ready */
-    start_coordinator("block", row, "3s", "60s");
+    rt_proc_kill(second.pid);                      /* so nobody is asked to be ready */
+    start_coordinator("block", row, "10s", "60s"); /* time to see the promise, and to kill */
     wait_for(&first, "stance", STANCE_WAIT);
     rt_proc_kill(chair.pid);
     void *conn = first.site->connect(0);
@@ -630,7 +460,7 @@ static void a_second_participant_takes_over(void **state)
     const char *words[] = {program, "participant", "--listen", heir.listen, url, NULL};
     memcpy(heir.words, words, sizeof(words));
     start(&heir);
-    start_coordinator("block", ++last_row, "2s", "60s");
+    start_coordinator("block", ++last_row, "20s", "60s");
     assert_int_equal(rt_proc_wait(first.pid), 1);
     assert_true(log_has(&first, "another participant has taken over this database"));
     rt_proc_kill(chair.pid);
@@ -641,7 +471,7 @@ static void a_second_participant_takes_over(void **state)
     clear_table();
 }
 
-/* One token for all who take part: who does not send it is not heard; and beyond this machine it is needed. */
+/* One token for all participants: a request without it is not heard; and beyond this machine it is required. */
 static void who_takes_part_has_the_token(void **state)
 {
     static char path[400];
@@ -668,6 +498,152 @@ static void who_takes_part_has_the_token(void **state)
     free(url);
 }
 
+/* Nobody can do through it what its database user may not do. */
+static void statements_have_the_rights_of_the_url(void **state)
+{
+    static char as_clerk[400];
+    char insert[60];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    end(&first);
+    site_postgres.admin("CREATE TABLE vault (id bigint)");
+    site_postgres.admin("CREATE ROLE clerk LOGIN");
+    site_postgres.admin("GRANT USAGE, CREATE ON SCHEMA public TO clerk");
+    site_postgres.admin("GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk");
+    site_postgres.admin("REVOKE ALL ON vault FROM clerk");
+    char *url = site_postgres.url(0);
+    snprintf(as_clerk, sizeof(as_clerk), "postgres://clerk%s", strchr(url, '@'));
+    free(url);
+    const char *words[] = {program, "participant", "--listen", first.listen, as_clerk, NULL};
+    memcpy(first.words, words, sizeof(words));
+    start(&first);
+    snprintf(insert, sizeof(insert), "INSERT INTO work VALUES (%lld)", row);
+    start_coordinator_of("INSERT INTO vault VALUES (1)", insert);
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "ledger said no: "));
+    assert_true(log_has(&chair, "permission denied"));
+    assert_false(has_row(&site_mysql, row));
+    assert_int_equal(site_postgres.number("SELECT COUNT(*) FROM vault"), 0);
+    start_coordinator_of("ROLLBACK", insert); /* nor what the participant alone may */
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "ended the transaction"));
+    start_coordinator_of("COPY work FROM STDIN", insert);
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "COPY"));
+    assert_false(has_row(&site_mysql, row));
+    start_coordinator_of(insert, insert);
+    assert_int_equal(rt_proc_wait(chair.pid), 0);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    clear_table();
+}
+
+/* PostgreSQL lets a statement end its transaction, and nobody can take that back: it is a no, and the line says what stays. */
+static void what_a_statement_commits_stays(void **state)
+{
+    char insert[60], both[100];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    snprintf(insert, sizeof(insert), "INSERT INTO work VALUES (%lld)", row);
+    snprintf(both, sizeof(both), "COMMIT; %s", insert);
+    start_coordinator_of(both, insert);
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "ledger said no: a statement ended the transaction"));
+    assert_true(log_has(&chair, "what it has committed stays"));
+    assert_true(has_row(&site_postgres, row) && !has_row(&site_mysql, row));
+    start_coordinator_of("SELECT 1", "COMMIT"); /* MariaDB refuses it */
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "shop said no: "));
+    assert_false(log_has(&chair, "ended the transaction"));
+    clear_table();
+}
+
+/* The addresses of two were swapped: the work of one would be done at the other. */
+static void who_is_asked_under_another_name_refuses(void **state)
+{
+    char insert[60];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    snprintf(insert, sizeof(insert), "INSERT INTO work VALUES (%lld)", row);
+    for (int right = 0; right < 2; right++) {
+        end(&first);
+        char *url = site_postgres.url(0);
+        const char *words[] = {program,      "participant", "--listen",
+                               first.listen, "--name",      right ? "ledger" : "shop",
+                               url,          NULL};
+        memcpy(first.words, words, sizeof(words));
+        start(&first);
+        start_coordinator_of(insert, insert);
+        assert_int_equal(rt_proc_wait(chair.pid), right ? 0 : 75);
+        if (!right)
+            assert_true(log_has(&chair, "ledger said no: 'shop' answers there"));
+        assert_int_equal(has_row(&site_mysql, row), right);
+        assert_int_equal(has_row(&site_postgres, row), right);
+        free(url);
+    }
+    clear_table();
+}
+
+/* One participant at PORT under two names: the second would be told how the first one stands, and its work be lost. */
+static void ask_twice_at_one(const char *host, const char *at_first, const char *at_second)
+{
+    char url[sizeof(second.url)];
+    memcpy(url, second.url, sizeof(url));
+    snprintf(second.url, sizeof(second.url), "%s=http://%s:%u", second.name, host, first.port);
+    start_coordinator_of(at_first, at_second);
+    memcpy(second.url, url, sizeof(url));
+}
+
+static void who_takes_part_twice_refuses(void **state)
+{
+    char insert[2][60];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    for (int i = 0; i < 2; i++)
+        snprintf(insert[i], sizeof(insert[i]), "INSERT INTO work VALUES (%lld)", row + i);
+    last_row = row + 1;
+    for (int named = 0; named < 2; named++) {
+        end(&first);
+        char *url = site_postgres.url(0);
+        const char *words[] = {program, "participant", "--listen", first.listen,
+                               url,     NULL,          NULL,       NULL};
+        words[5] = named ? "--name" : NULL;
+        words[6] = first.name;
+        memcpy(first.words, words, sizeof(words));
+        start(&first);
+        ask_twice_at_one("localhost", insert[0],
+                         insert[1]); /* it cannot tell that it is the same */
+        assert_int_equal(rt_proc_wait(chair.pid), 75);
+        assert_true(log_has(&chair, "ABORTED"));
+        assert_true(log_has(&chair, named ? "'ledger' answers there, not 'shop'"
+                                          : "it takes part in this transaction already, as '"));
+        ask_twice_at_one("127.0.0.1", insert[0], insert[1]);
+        assert_int_equal(rt_proc_wait(chair.pid), 64);
+        assert_true(log_has(&chair, "'ledger' and 'shop' have the same address"));
+        assert_false(has_row(&site_postgres, row) || has_row(&site_postgres, row + 1));
+        free(url);
+    }
+    clear_table();
+}
+
+/* Its address is taken, so it cannot start: whoever works at that database goes on. */
+static void who_cannot_listen_takes_nothing_over(void **state)
+{
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    char *url = site_postgres.url(0);
+    tool_says(69, "cannot listen", "participant", "--listen", first.listen, url);
+    free(url);
+    start_coordinator("block", row, "20s", "60s");
+    assert_int_equal(rt_proc_wait(chair.pid), 0);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    clear_table();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
@@ -679,6 +655,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(recovery_and_participant_agree),
         cmocka_unit_test(recovery_tells_a_mix_mysql_ready),
         cmocka_unit_test(recovery_tells_a_mix_postgres_ready),
+        cmocka_unit_test(a_dead_participant_does_not_keep_the_command),
+        cmocka_unit_test(who_does_not_answer_is_named),
         cmocka_unit_test(undecided_is_not_aborted),
         cmocka_unit_test(recovery_commits_what_stands),
         cmocka_unit_test(a_server_asks_whether_all_are_ready),
@@ -686,6 +664,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_promise_costs_no_locks),
         cmocka_unit_test(a_second_participant_takes_over),
         cmocka_unit_test(who_takes_part_has_the_token),
+        cmocka_unit_test(statements_have_the_rights_of_the_url),
+        cmocka_unit_test(what_a_statement_commits_stays),
+        cmocka_unit_test(who_is_asked_under_another_name_refuses),
+        cmocka_unit_test(who_takes_part_twice_refuses),
+        cmocka_unit_test(who_cannot_listen_takes_nothing_over),
     };
     struct CMUnitTest some[sizeof(all) / sizeof(all[0])];
     size_t n = 0;

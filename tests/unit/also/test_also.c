@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?also=: stories over two worlds of mem. `a` and `b` stand in the line and take the lock beside it, `line` sees the
- * line alone, `other` is somebody foreign, who knows only the lock beside it. */
+/* ?also=: stories over two worlds of mem. `a` and `b` stand in the line and take the lock beside it, `line` sees only
+ * the line, `other` is a stranger who knows only the lock beside it. */
 #include "engine/also/also.h"
 #include "lib/scarce.h"
 #include "lib/user.h"
@@ -131,7 +131,7 @@ static void test_the_front_waits_for_who_holds_beside_it(void **state)
     until_free("x");
 }
 
-/* Given back before the line is left: who waits beside it is next, and nobody of ours is told meanwhile. */
+/* Given back before the line is left: whoever waits beside it is next, and none of ours is told meanwhile. */
 static void test_others_have_their_turn(void **state)
 {
     struct rt_join first = {0}, second = {0}, theirs = {.owner = 5};
@@ -187,6 +187,21 @@ static void test_a_set_is_all_or_nothing(void **state)
     }
 }
 
+static int scant(int err)
+{
+    if (err != 0 && err != ROTA_NOMEM && err != ROTA_UNKNOWN && err != ROTA_LOST)
+        fail_msg("said %s: %s", rota_strerror(err), a.errmsg);
+    return err;
+}
+
+static void leave_by_nonce(const char *name, uint64_t nonce)
+{
+    struct rt_op op = {.kind = RT_OP_LEAVE,
+                       .leave = {.name = name, .session = a.session, .nonce = nonce}};
+    for (int i = 0; i < 3 && scant(user_do(&a, &op)) != 0; i++)
+        op = (struct rt_op){.kind = RT_OP_LEAVE, .leave = op.leave};
+}
+
 /* ---- Losses ----------------------------------------------------------------- */
 
 static void test_the_lock_beside_it_is_lost(void **state)
@@ -234,7 +249,7 @@ static void test_the_place_in_the_line_is_lost(void **state)
     until_free("y");
 }
 
-/* Who gives up at the front takes back what it asked for. */
+/* One that gives up at the front takes back what it asked for. */
 static void test_who_waits_gives_up(void **state)
 {
     struct rt_join theirs = {.owner = 5}, mine = {0}, next = {0};
@@ -269,6 +284,92 @@ static void test_asked_again_finds_the_same(void **state)
     until_free("x");
 }
 
+static struct rt_op ask(struct rt_join *join)
+{
+    return (struct rt_op){
+        .kind = RT_OP_JOIN, .join = {join, 1}, .deadline = rt_loop_tick(&a.loop) + 5000 * RT_MS};
+}
+
+/* Until c->line.depth is counted down again, the line does not answer. */
+static void resume(struct rt_also_conn *c)
+{
+    c->line.depth--;
+    rt_also_wake(c, 1);
+    for (int i = 0; i < 20; i++)
+        user_turn(&a, 1);
+}
+
+/* It waits beside the line, is asked for again, and is granted before the line has answered: the answer says so. */
+static void test_granted_while_asked_again(void **state)
+{
+    struct rt_also_conn *c = rt_also_of(a.conn);
+    struct rt_join theirs = {.owner = 5}, join = {.name = "x", .session = a.session, .nonce = 77};
+    struct rt_op op = ask(&join);
+    (void)state;
+    assert_int_equal(user_join(&other, "x", &theirs), 0);
+    assert_int_equal(user_do(&a, &op), 0);
+    assert_false(join.granted);
+    uint64_t number = join.number;
+    op = ask(&join);
+    int done = a.done;
+    c->line.depth++;
+    a.conn->engine->submit(a.conn, &op);
+    assert_int_equal(user_leave(&other, "x", theirs.number), 0);
+    const struct rt_also_ticket *t = rt_also_by_nonce(c, "x", a.session, 77);
+    for (int i = 0; i < USER_LIMIT_MS && t->foreign != RT_ALSO_HELD; i++)
+        user_turn(&a, 1);
+    assert_int_equal(t->foreign, RT_ALSO_HELD);
+    assert_int_equal(a.done, done);
+    resume(c);
+    assert_int_equal(a.done, done + 1);
+    assert_true(op.err == 0 && join.granted && join.number == number);
+    assert_int_equal(a.told_count, 0);
+    assert_int_equal(user_leave(&a, "x", number), 0);
+    until_free("x");
+}
+
+static void fail_opening(struct rt_also_conn *c)
+{
+    assert_true(c->opening.busy);
+    c->foreign.queue = NULL; /* as if it had been sent, and failed */
+    c->foreign.tail = &c->foreign.queue;
+    c->opening.busy = false;
+    c->opening.op.err = ROTA_UNREACHABLE;
+    c->opening.answer(c, &c->opening);
+}
+
+/* A try is asked for again, and a session beside the line cannot be opened before the line has answered. */
+static void test_no_session_while_asked_again(void **state)
+{
+    struct rt_also_conn *c = rt_also_of(a.conn);
+    struct rt_join x = {.name = "x", .session = a.session, .nonce = 77, .flags = RT_JOIN_TRY};
+    struct rt_join y = {.name = "y", .session = a.session, .nonce = 78};
+    struct rt_op op = ask(&x), wait = ask(&y);
+    (void)state;
+    c->foreign.depth++;
+    rt_also_foreign_over(c);
+    a.conn->engine->submit(a.conn, &op);
+    fail_opening(c);
+    assert_int_equal(op.err, ROTA_UNKNOWN); /* so its user asks again */
+    c->open_at = 0;
+    a.conn->engine->submit(a.conn, &wait); /* somebody else needs a session there */
+    op = ask(&x);
+    int done = a.done;
+    c->line.depth++;
+    a.conn->engine->submit(a.conn, &op);
+    fail_opening(c);
+    assert_int_equal(a.done, done + 1); /* of the other one, which waits on */
+    c->foreign.depth--;
+    resume(c);
+    for (int i = 0; i < USER_LIMIT_MS && a.done == done + 1; i++)
+        user_turn(&a, 1); /* until a session is open */
+    assert_int_equal(a.done, done + 2);
+    leave_by_nonce("x", 77);
+    leave_by_nonce("y", 78);
+    until_free("x");
+    until_free("y");
+}
+
 /* A new session: what the old one had is given back on both sides. */
 static void test_a_new_session_gives_back(void **state)
 {
@@ -285,7 +386,7 @@ static void test_a_new_session_gives_back(void **state)
     assert_int_equal(user_beat(&a), 0);
 }
 
-/* Whose time was over left nothing, and closes: what it had is given back, and nobody waits in vain. */
+/* A client whose time was over left nothing, and closes: what it had is given back, and nobody waits in vain. */
 static void test_parting_gives_back(void **state)
 {
     struct rt_join mine = {0};
@@ -328,22 +429,7 @@ static void test_what_is_refused(void **state)
 
 /* ---- Too little memory ------------------------------------------------------ */
 
-static int scant(int err)
-{
-    if (err != 0 && err != ROTA_NOMEM && err != ROTA_UNKNOWN && err != ROTA_LOST)
-        fail_msg("said %s: %s", rota_strerror(err), a.errmsg);
-    return err;
-}
-
-static void leave_by_nonce(const char *name, uint64_t nonce)
-{
-    struct rt_op op = {.kind = RT_OP_LEAVE,
-                       .leave = {.name = name, .session = a.session, .nonce = nonce}};
-    for (int i = 0; i < 3 && scant(user_do(&a, &op)) != 0; i++)
-        op = (struct rt_op){.kind = RT_OP_LEAVE, .leave = op.leave};
-}
-
-/* A hold, a wait for who holds beside it, a set, a look, a beat; whatever fails is given back by its nonce. */
+/* A hold, a wait for the holder beside it, a set, a look, a beat; whatever fails is given back by its nonce. */
 static void scanty_story(uint64_t nonce)
 {
     struct rt_join one = {.name = "x", .session = a.session, .nonce = nonce};
@@ -413,6 +499,8 @@ int main(void)
         STORY(test_the_place_in_the_line_is_lost),
         STORY(test_who_waits_gives_up),
         STORY(test_asked_again_finds_the_same),
+        STORY(test_granted_while_asked_again),
+        STORY(test_no_session_while_asked_again),
         STORY(test_a_new_session_gives_back),
         STORY(test_parting_gives_back),
         STORY(test_what_is_refused),

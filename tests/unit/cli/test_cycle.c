@@ -13,7 +13,7 @@
 
 #define MOST 16
 
-/* A picture that is drawn line by line. */
+/* A picture, drawn line by line. */
 struct picture {
     struct rota_place places[MOST];
     struct rt_cycle_ticket tickets[MOST];
@@ -142,7 +142,7 @@ static void sharing_is_no_obstacle(void **state)
     assert_int_equal(find(&p, "a"), 2);
 }
 
-/* Who shares waits behind somebody who does not, and so in the end for the first holder. */
+/* A reader waits behind somebody who does not share, and so in the end for the first holder. */
 static void through_a_waiter_ahead(void **state)
 {
     struct picture p = {.count = 0};

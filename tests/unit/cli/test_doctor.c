@@ -79,7 +79,7 @@ const struct rt_command *rt_command_find(const char *name)
 
 static char printed[512];
 
-/* Runs the command with stdout in PRINTED; its exit code. */
+/* Runs the command with stdout in PRINTED; returns its exit code. */
 static int run(int argc, const char *const *argv)
 {
     struct rt_cli cli = {"sql://db"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the command is ended if its hold is in danger or lost: in virtual time, with everything
- * around src/cli/hold_command.c played by this file. */
+/* When the command is ended if its hold is in danger or lost: in virtual time, where this file
+ * plays everything around src/cli/hold_command.c. */
 #include "cli/hold.h"
 #include "cli/out.h"
 
@@ -324,7 +324,7 @@ static void guardians_are_replaced_but_not_for_ever(void **state)
     set_up(state);
     play.ends_at = play.now + 5;
     play.guardian_dies = 1000;
-    hold.guardians = 7; /* so many went before */
+    hold.guardians = 7; /* that many went before */
     assert_int_equal(rt_hold_command(&hold, 1), 3);
     assert_int_equal(play.guardians, 1);
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -237,16 +238,25 @@ static long keeper_switches(void)
     return strtol(text, NULL, 10);
 }
 
+/* How often the calling thread was taken off its processor. */
+static long own_switches(void)
+{
+    struct rusage used;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &used), 0);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
 static void the_keeper_sleeps_through_synchronous_calls(void **state)
 {
     (void)state;
     struct rota *r = must_open("mem:keeper?ttl=1h", 0);
     struct rota_ask limited = {.limit_ms = 1000};
     assert_int_equal(rota_release(must_take(r, "x", NULL)), 0);
-    long before = keeper_switches();
+    long before = keeper_switches(), own = own_switches();
     for (int i = 0; i < 10000; i++)
         assert_int_equal(rota_release(must_take(r, "x", i % 2 == 0 ? NULL : &limited)), 0);
-    assert_in_range(keeper_switches() - before, 0, 20);
+    /* It looks only when the caller was off its processor for a millisecond: on a quiet machine hardly ever. */
+    assert_in_range(keeper_switches() - before, 0, 20 + 2 * (own_switches() - own));
     rota_close(r);
 }
 
@@ -285,7 +295,7 @@ static void on_slow(void *arg, int err, struct rota_lock *lock)
 static void a_slow_callback_does_not_stop_the_heart(void **state)
 {
     (void)state;
-    struct rota *r = must_open("mem:slow?ttl=1s", 0);
+    struct rota *r = must_open("mem:slow?ttl=4s", 0);
     struct rota_lock *lock = must_take(r, "x", NULL);
     assert_int_equal(rota_acquire_async(r, "y", NULL, on_slow, NULL, NULL), 0);
     while (!atomic_load(&in_callback))
@@ -303,7 +313,7 @@ static void a_slow_callback_does_not_stop_the_heart(void **state)
     rota_close(r);
 }
 
-/* A long ttl wherever threads wait: no heartbeat comes to the aid of a wake-up that was lost. */
+/* A long ttl wherever threads wait: no heartbeat makes up for a lost wake-up. */
 
 /* ---- Waiting ------------------------------------------------------------- */
 
@@ -330,7 +340,7 @@ static void start_waiting(struct waiting *w, struct rota *r, const char *name)
     assert_int_equal(pthread_create(&w->thread, NULL, wait_in_line, w), 0);
 }
 
-/* Until so many tickets stand in the line of NAME. */
+/* Until that many tickets stand in the line of NAME. */
 static void await_count(struct rota *r, const char *name, size_t count)
 {
     for (;;) {
@@ -409,7 +419,7 @@ static void *wait_for_latch(void *arg)
 
 static _Atomic int observing, queueing;
 
-/* The trace shows what nobody else can see: that a call has come as far as its waiting. */
+/* The trace shows what nobody else can see: that a call has got as far as waiting. */
 static void watch_trace(void *arg, int level, const char *line)
 {
     (void)arg;
@@ -700,8 +710,8 @@ static void lingering_pairs_allocate_nothing(void **state)
     rt_alloc_set(NULL);
 }
 
-/* Between the moment at which a loss is told and the deadline, an answer of the engine proves nothing any more: the
- * holder has been, or is being, told. */
+/* Between the moment a loss is told and the deadline, an answer of the engine no longer proves anything: the holder has
+ * been, or is being, told. */
 static void a_check_is_good_while_the_hold_is_usable(void **state)
 {
     (void)state;

@@ -94,7 +94,7 @@ static void either_list_is_enough(void **state)
     misses("prod", machine);
 }
 
-/* One's own mistake is told, not covered by the machine's. */
+/* A mistake in one's own list is reported, not covered up by the machine's. */
 static void a_mistake_is_told_where_it_is(void **state)
 {
     (void)state;
@@ -103,8 +103,8 @@ static void a_mistake_is_told_where_it_is(void **state)
     misses("prod", "/rota/config:2: 'prod' is given no URL there");
 }
 
-/* Who may not read the list with the name must not look for it elsewhere. (A link to itself, a folder:
- * these keep root out too.) */
+/* A user who may not read the list with the name must not look for it elsewhere. (A link to itself, a
+ * folder: these keep root out too.) */
 static void a_list_that_cannot_be_read_is_told(void **state)
 {
     (void)state;

@@ -95,8 +95,8 @@ static void end(void)
     rt_loop_fini(&loop);
 }
 
-/* A renewal that is waited for longer than a third of the ttl is missed: with a patience of 20 s and a ttl of
- * 9 s one reply that got lost would cost the session. */
+/* A renewal waits for its answer for a third of the ttl at most: otherwise, with a patience of 20 s and a ttl
+ * of 9 s, one lost reply would cost the session. */
 static void a_renewal_is_waited_for_a_third_of_the_ttl(void **state)
 {
     static const struct {
@@ -135,7 +135,7 @@ static void begin_held(struct rt_ask *ask)
     assert_int_equal(ask->state, RT_ASK_HELD);
 }
 
-/* Else each try would begin the waiting anew: 7.5 s for 5, 35 for 20. */
+/* Otherwise each try would start the wait anew: 7.5 s for 5, 35 for 20. */
 static void the_tries_of_a_release_share_its_time(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void a_stray_keeps_nothing(void **state)
     end();
 }
 
-/* It comes up inside the sending of something else: nobody may come back to it for a long time. */
+/* It comes up while something else is being sent: nobody may come back to it for a long time. */
 static void a_stray_is_given_back_in_the_same_step(void **state)
 {
     (void)state;
@@ -204,8 +204,8 @@ static void a_stray_is_given_back_in_the_same_step(void **state)
     end();
 }
 
-/* Where no BEAT brings it up again it is tried until it is known to be gone: it would hold for nobody for as long as the
- * process lives (I6). */
+/* Where no BEAT brings it up again it is tried until it is known to be gone: otherwise it would hold for nobody as long
+ * as the process lives (I6). */
 static void a_stray_is_left_until_it_is_gone_where_nothing_beats(void **state)
 {
     (void)state;

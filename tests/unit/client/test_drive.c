@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who turns the loop: whoever stops leaves it to somebody, whatever becomes of the heir. */
+/* Who turns the loop: whoever stops hands it over to somebody, whatever becomes of the heir. */
 #include "client/client.h"
 
 #include <poll.h>
@@ -117,8 +117,8 @@ static void *release_later(void *arg)
     return rota_release(rel->lock) == 0 ? NULL : rel;
 }
 
-/* `far` is driven for by its caller, which ends when the other client lets go; `near`, its heir, is
- * decided at about that moment by a release of the same client; `last` has to be driven for then. */
+/* The caller of `far` drives the loop until the other client lets go; `near`, its heir, is decided at
+ * about that moment by a release of the same client; then somebody has to drive for `last`. */
 static void hand_over(struct rota *r, struct rota *other, unsigned delay, uint32_t permits)
 {
     struct rota_ask near_ask = {.owner = ROTA_OWNER_NONE};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hunt for deadlocks, over lines drawn by hand. */
+/* The hunt for deadlocks, over hand-drawn lines. */
 #include "core/hunt.h"
 
 #include "core/grant.h"
@@ -308,7 +308,7 @@ static void who_holds_twice_is_asked_once(void **state)
     assert_int_equal(questions, 3); /* the line, and two owners */
 }
 
-/* Names that fit no more are left out, and the hunt ends like any other. */
+/* Names that no longer fit are left out, and the hunt ends like any other. */
 static void long_names_are_left_alone_too(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that stands still between hearing of its grant and telling the caller: what was over by
- * then is not told as held. The clock is the test's. */
+/* A process that stalls between hearing of its grant and telling the caller: what is over by then is
+ * not reported as held. The clock is the test's. */
 #include "client/client.h"
 
 #include <rota.h>
@@ -66,7 +66,7 @@ static struct rota *open_late(void)
     return r;
 }
 
-/* Its session is there, so that nothing but the answer is late. */
+/* Its session is there, so that only the answer is late. */
 static struct rota *open_with_session(void)
 {
     struct rota *r = open_late();

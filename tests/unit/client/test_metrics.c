@@ -269,7 +269,7 @@ static void cancelling_is_a_refusal(void **state)
 static void heartbeats_and_their_lag(void **state)
 {
     (void)state;
-    struct rota_options opts = {.flags = ROTA_METRICS, .ttl_ms = 1000};
+    struct rota_options opts = {.flags = ROTA_METRICS, .ttl_ms = 3000};
     struct rota *r = NULL;
     assert_int_equal(rota_open(&r, "mem:metrics-beats", &opts), 0);
     struct rota_lock *lock = must_take(r, "a", NULL);

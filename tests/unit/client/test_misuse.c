@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked wrongly is refused, with a line that says so. */
+/* Misuse is refused, with a line that says so. */
 #include "client/client.h"
 #include "lib/proc.h"
 
@@ -232,7 +232,7 @@ static void what_is_told_needs_a_function(void **state)
     rota_close(r);
 }
 
-/* A timeout in ms is never too short: who polls so long finds something to do. */
+/* A timeout in ms is never too short: whoever polls that long finds something to do. */
 static void timeouts_are_rounded_up(void **state)
 {
     (void)state;

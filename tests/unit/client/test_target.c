@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine with tables says which, before anybody has heard of it; one without has nothing to say. */
+/* An engine with tables says which, before it contacts anybody; one without has nothing to say. */
 #include "client/target.h"
 
 #include "base/alloc.h"

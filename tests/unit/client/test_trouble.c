@@ -82,7 +82,7 @@ static void without_standard_descriptors(void **state)
 
 /* ---- A database that somebody else has ----------------------------------- */
 
-/* What a program that stopped in the middle of a transaction does to the others. */
+/* What a program stopped in the middle of a transaction does to the others. */
 static sqlite3 *take_database(void)
 {
     char path[4200];

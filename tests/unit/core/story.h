@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stories: golden traces of the desk in virtual time. The expected text is the test.
  *
- * A story has one desk, asks named by letters and lines by short names. Each action writes what
+ * A story has one desk, asks named by letters, and lines with short names. Each action writes what
  * followed from it: requests sent (">"), and what the askers were told. */
 #ifndef STORY_H
 #define STORY_H
@@ -81,7 +81,7 @@ void until(struct story *s, int64_t ms);
 void story_expect(struct story *s, const char *text, const char *file, int line);
 #define expect(s, text) story_expect(s, text, __FILE__, __LINE__)
 
-/* Beginnings: a client whose session is open, on an engine without (TTL_MS 0) or with a time to
+/* Starting points: a client whose session is open, on an engine without (TTL_MS 0) or with a time to
  * live; and one where A holds L with ticket 7. */
 void story_open(struct story *s, uint32_t ttl_ms);
 void story_held(struct story *s, uint32_t ttl_ms);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The edges of the core, told as stories in virtual time: pauses, second answers, ends that come together. */
+/* The edges of the core, told as stories in virtual time: pauses, second answers, ends that coincide. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void zero_means_the_default(void **state)
     assert_true(desk_of(5, ROTA_NEVER, 0).strict_order);
 }
 
-/* Two lives of a client differ by where their nonces begin; and 0 is none. */
+/* Two lives of a client differ in where their nonces begin; and 0 is not a nonce. */
 static void nonces_go_on_from_where_they_were_told(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void nonces_go_on_from_where_they_were_told(void **state)
 
 /* ---- Asking again ------------------------------------------------------- */
 
-/* The LEAVE under way fails so often; when each try was sent, from the first on. */
+/* The LEAVE under way fails that often; returns when each try was sent, from the first on. */
 static void fail_leaves(int times)
 {
     for (int i = 0; i < times; i++) {
@@ -140,8 +140,9 @@ static void an_arm_that_failed_is_sent_again(void **state)
     story_end(s);
 }
 
-/* A network that is slower than call_ms answers no question in time. Until one is answered nobody is known to wait, so the tenure
- * is passed on; from then on it is counted, from the answer. (The simulator: sim --mem --seed 11066040741.) */
+/* A network that is slower than call_ms answers no question in time. Until one is answered nobody is known to wait, so
+ * the tenure is passed on; from then on it is counted, from the answer. (The simulator: sim --mem --seed
+ * 11066040741.) */
 static void until_somebody_is_known_to_wait_it_is_passed_on(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void until_somebody_is_known_to_wait_it_is_passed_on(void **state)
     story_end(s);
 }
 
-/* How long a try has been open counts from its asking, whenever that was. */
+/* How long a try has been open counts from when it was asked, whenever that was. */
 static void a_try_that_stays_open_is_told_after_call_ms(void **state)
 {
     (void)state;
@@ -283,7 +284,7 @@ static void a_grant_read_too_late_is_none(void **state)
     story_end(s);
 }
 
-/* What somebody was told to hold stays so while another hold of its owner goes on with it. */
+/* What somebody was told it holds stays held while another hold of its owner continues with it. */
 static void taking_one_of_two_holds_back_leaves_the_other(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void a_set_is_not_taken_when_closing(void **state)
     story_end(s);
 }
 
-/* Of a set that was refused nothing is in any line: there is nothing to take back. */
+/* Nothing of a refused set is in any line: there is nothing to take back. */
 static void a_refused_set_takes_nothing_back(void **state)
 {
     (void)state;
@@ -327,7 +328,7 @@ static void a_refused_set_takes_nothing_back(void **state)
     story_end(s);
 }
 
-/* A set that goes on with a hold of its owner and waits for the rest: when that hold is lost, so is the set. */
+/* A set that builds on a hold of its owner and waits for the rest: when that hold is lost, so is the set. */
 static void a_set_ends_with_the_hold_it_re_entered(void **state)
 {
     (void)state;

@@ -136,7 +136,7 @@ static void who_was_told_keeps_the_line(void **state)
     story_end(s);
 }
 
-/* The desk gave it, its user did not hand it on (a fence that went back). */
+/* The desk granted it, but its user did not hand it on (a fence that went back). */
 static void what_is_taken_back_keeps_nothing(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void a_try_after_a_lost_reply_that_is_never_sent_proves_nothing(void **st
     story_end(s);
 }
 
-/* Who would not wait may hold by the first: it is told that this is not known (I5). */
+/* The asker that would not wait may hold by the first try: it is told that this is not known (I5). */
 static void a_second_try_that_is_never_sent_is_unknown_to_who_would_not_wait(void **state)
 {
     (void)state;
@@ -370,7 +370,7 @@ static void a_try_takes_call_ms_and_no_longer(void **state)
     story_end(s);
 }
 
-/* Behind our own release, which is not answered; and for an answer to ARM. */
+/* It waits behind our own unanswered release; and for an answer to ARM. */
 static void a_try_that_waits_for_another_request_is_not_forgotten(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* LINE: X exclusive, S shared, 1..9 so many permits of OF, C counted, G gathering of OF; small letters
+/* LINE: X exclusive, S shared, 1..9 that many permits of OF, C counted, G gathering of OF; small letters
  * and "!" before a digit: granted before. Returns who holds as a string of + and -. */
 static const char *walk(const char *line, uint32_t of)
 {

@@ -135,8 +135,8 @@ static void the_first_word_counts(void **state)
     assert_int_equal(q.votes[1], RT_VOTE_YES);
 }
 
-/* Whatever five nodes say: two that exclude each other never have a majority, and nothing is told that later answers could
- * turn round. */
+/* Whatever five nodes say: two that exclude each other never both have a majority, and nothing is told that later
+ * answers could reverse. */
 static void no_answer_turns_a_verdict(void **state)
 {
     static const char words[] = "-yns";
@@ -167,7 +167,7 @@ static void times(void **state)
 {
     (void)state;
     assert_int_equal(rt_quorum_until(5 * SECOND, 10 * SECOND), 15 * SECOND - 102 * RT_MS);
-    /* Up for 12 s by its own words, so for 11 s at least. */
+    /* Up for 12 s as it reports, so for 11 s at least. */
     assert_int_equal(rt_quorum_counts_at(100 * SECOND, 12 * SECOND, 10 * SECOND), 100 * SECOND);
     assert_int_equal(rt_quorum_counts_at(100 * SECOND, 11 * SECOND, 10 * SECOND), 100 * SECOND);
     assert_int_equal(rt_quorum_counts_at(100 * SECOND, 10 * SECOND, 10 * SECOND), 101 * SECOND);

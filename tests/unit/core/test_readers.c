@@ -175,7 +175,7 @@ static void a_writer_that_gave_up_keeps_no_reader_out(void **state)
     story_end(s);
 }
 
-/* A and B share ticket 7, and a writer elsewhere was told of. */
+/* A and B share ticket 7, and were told of a writer elsewhere. */
 static void begin_wanted(void)
 {
     story_open(s, 0);
@@ -228,7 +228,7 @@ static void a_try_of_a_reader_asks_too(void **state)
     story_end(s);
 }
 
-/* What the engine refuses the readers' ticket is theirs: a writer behind them has a ticket of its own. */
+/* An error for the readers' ticket is theirs alone: a writer behind them has a ticket of its own. */
 static void what_readers_are_refused_is_not_told_to_writers(void **state)
 {
     (void)state;

@@ -56,7 +56,7 @@ static void a_waiter_goes_back_into_the_line(void **state)
     story_end(s);
 }
 
-/* With a ticket of its own, that must not be freed in between. */
+/* With a ticket of its own, which must not be freed in between. */
 static void so_does_one_that_stands_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session alone: when it beats, until when its holds are ours, to the nanosecond (I3). */
+/* The session alone: when it beats, and until when its holds are ours, to the nanosecond (I3). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void its_times_count_from_the_sending(void **state)
 }
 
 /* A large allowance leaves a short time: three beats fall into that, not into the ttl (or the session would
- * end before its next beat). Each answer has its own. */
+ * end before its next beat). Each answer has an allowance of its own. */
 static void it_beats_within_its_usable_time(void **state)
 {
     struct rt_session s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names: what is taken, what is refused, and that spellings never meet. */
+/* Names: what is accepted, what is refused, and that spellings never collide. */
 #include "engine/name.h"
 
 #include <rota.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine's ops on a real server with too little memory: every allocation fails once. Each op is answered,
- * nothing leaks, and when there is memory again nothing has stayed behind and whose turn it is holds. */
+ * nothing leaks, and when there is memory again nothing is left behind and the one whose turn it is holds. */
 #include "lib/scarce.h"
 #include "lib/servers.h"
 #include "lib/user.h"
@@ -105,7 +105,7 @@ static void settle(void)
     }
 }
 
-/* With memory again it goes, whatever was said: and the line is empty. */
+/* With memory again it goes, whatever was said, and the line is empty. */
 static void clear_line(const struct rt_join *join)
 {
     scarce.fail_at = 0;
@@ -201,7 +201,7 @@ static void busy(void)
     clear(&second);
 }
 
-/* Who is told nothing for want of memory is told by the next BEAT. */
+/* A client that is told nothing for lack of memory is told by the next BEAT. */
 static void waiting(uint32_t mode)
 {
     struct rt_join first = ask("oom", RT_EXCLUSIVE), second = ask("oom", mode);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* URLs: what is taken apart, what is refused with words that help, and what is never shown. */
+/* URLs: how they are taken apart, what is refused with helpful words, and what is never shown. */
 #include "engine/url.h"
 
 #include <rota.h>
@@ -184,7 +184,7 @@ static void unescaped_passwords_are_never_shown(void **state)
     assert_no_part("hunter@secret", open_and_fail("hunter@secret"));
 }
 
-/* An @ elsewhere is no password's, where none can be. */
+/* An @ elsewhere does not belong to a password, where none can be. */
 static void other_ats_are_fine(void **state)
 {
     static const char *const cases[][2] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An etcd connection without the lock engine: the test is what asks, watches and keeps. */
+/* An etcd connection without the lock engine: the test itself asks, watches and keeps. */
 #ifndef ETCD_BARE_H
 #define ETCD_BARE_H
 
@@ -28,7 +28,7 @@ extern uint64_t bare_fail_at; /* this allocation fails, once; 0: none */
 int bare_setup(void **state);    /* of a test: makes the loop */
 int bare_teardown(void **state); /* ends it */
 
-/* PASSWORD NULL: the URL's. CALL_MS and TTL_MS 0: as usual. What open said. */
+/* PASSWORD NULL: the URL's. CALL_MS and TTL_MS 0: as usual. Returns what open said. */
 int bare_open(struct bare *b, const char *url, const char *password, uint32_t call_ms,
               uint32_t ttl_ms);
 void bare_close(struct bare *b);
@@ -44,7 +44,7 @@ struct asked {
     bool was_again;
     char why[BARE_TEXT];
     int64_t revision;
-    int64_t number; /* of a range: how many; of a delete: as many; of a transaction: succeeded */
+    int64_t number; /* of a range or a delete: how many; of a transaction: succeeded */
     int64_t lease, ttl;
     char value[64]; /* of the first of a range */
 };

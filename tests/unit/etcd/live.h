@@ -53,7 +53,7 @@ int answer_begin(struct answer *a, struct live *l, const char *path, const void 
 int answer_stream(struct answer *a, struct live *l, const char *path, const void *request,
                   const ProtobufCMessageDescriptor *type);
 void answer_send(struct answer *a, const void *request);
-/* Resets the arena, begins, waits for the end; the message, or NULL if it did not go well. */
+/* Resets the arena, begins, waits for the end; returns the message, or NULL on failure. */
 void *answer_of(struct answer *a, struct live *l, const char *path, const void *request,
                 const ProtobufCMessageDescriptor *type);
 

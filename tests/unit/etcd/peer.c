@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC server played by the test. */
+/* A gRPC server that the test plays. */
 #include "peer.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC client and the server that the test plays for it, byte for byte; and calls that note what they are told. */
+/* A gRPC client and the server that the test plays for it, byte for byte; and calls that record what they are told. */
 #ifndef ETCD_PEER_H
 #define ETCD_PEER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An etcd whose transactions are answered as the test wrote down before. */
+/* An etcd whose transactions get the answers that the test wrote down beforehand. */
 #include "played.h"
 
 #include <setjmp.h>

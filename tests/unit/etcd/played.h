@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A town of one etcd (town.h) whose transactions are answered as the test wrote down before they are asked. */
+/* A town of one etcd (town.h) whose transactions get the answers that the test wrote down beforehand. */
 #ifndef ETCD_PLAYED_H
 #define ETCD_PLAYED_H
 
@@ -40,7 +40,7 @@ extern int txns, revokes, grants;        /* that came */
 extern int64_t revoked[LEASES], granted_ttl[LEASES];
 
 void answer(int txn, const struct reply *r); /* of those that had none */
-/* Transactions by the script, leases 91, 92 ... of the ttl that was asked for, and their ends. */
+/* Transactions by the script, leases 91, 92 ... with the requested ttl, and their ends. */
 bool play(struct town *town, struct town_wire *w, size_t i);
 void open_town(town_play_fn *fn); /* and all of the above begins anew */
 void close_town(void);

@@ -96,7 +96,7 @@ static void many_at_once(void **state)
     assert_int_equal(a[0].number, N);
 }
 
-/* Per ask: what nghttp2 takes for a stream and nothing of ours, and no timer's system call. */
+/* Per ask: only what nghttp2 allocates for a stream, nothing of ours, and no system call for timers. */
 static void asks_cost_little(void **state)
 {
     struct asked a;
@@ -142,7 +142,7 @@ static void refusals_are_definite(void **state)
     assert_int_equal(a.number, 0);
 }
 
-/* An ask that nobody waits for is done all the same; one that is refused, or ends otherwise, is no harm. */
+/* An ask that nobody waits for is done all the same; one that is refused, or ends otherwise, does no harm. */
 static void asks_that_nobody_waits_for(void **state)
 {
     RtEtcd__PutRequest rq = RT_ETCD__PUT_REQUEST__INIT;
@@ -293,7 +293,7 @@ static void leases_are_kept(void **state)
     ask_end(&b, &put);
 }
 
-/* The stream stands still: what is on it goes to another one, and is answered once. */
+/* The stream hangs: what is on it goes to another one, and is answered once. */
 static void a_stream_of_keep_alives_is_replaced(void **state)
 {
     struct asked lease;
@@ -318,7 +318,7 @@ static void a_stream_of_keep_alives_is_replaced(void **state)
 
 /* ---- Trouble -------------------------------------------------------------------------------------------- */
 
-/* Stopped, so that all is in flight for certain; then killed: writes are unknown, reads are not. */
+/* Stopped, so that everything is certainly in flight; then killed: writes are unknown, reads are not. */
 static void a_server_that_dies_and_comes_back(void **state)
 {
     struct asked write, again, read;
@@ -489,7 +489,7 @@ static void urls_that_cannot_work(void **state)
     }
 }
 
-/* The FAIL_ATth allocation fails; false: there are not so many. Whatever happens, all is answered. */
+/* The FAIL_ATth allocation fails; false: there are not that many. Whatever happens, everything is answered. */
 static bool life_with_little_memory(uint64_t fail_at)
 {
     static struct bare poor;

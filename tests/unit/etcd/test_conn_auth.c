@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection, TLS with certificates on both sides, and users: who is let in, to what. */
+/* The connection, TLS with certificates on both sides, and users: who is let in, and to what. */
 #include "bare.h"
 
 #include <rota.h>
@@ -95,7 +95,7 @@ static void no_user_at_all(void **state)
     free(nobody);
 }
 
-/* Its tokens are forgotten: another is asked for by itself, on the same connection and after it. */
+/* The server forgets its tokens: the client gets another by itself, on the same connection and after it. */
 static void tokens_are_asked_for_anew(void **state)
 {
     struct bare b;
@@ -136,7 +136,7 @@ static void tokens_are_asked_for_anew(void **state)
     bare_close(&b);
 }
 
-/* Refused for an old token when there is a new one already: sent again at once, not at the next timer. */
+/* Refused for an old token when there already is a new one: sent again at once, not at the next timer. */
 static void a_token_that_was_replaced_meanwhile(void **state)
 {
     struct bare b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection and three real etcd: endpoints that die, stand still, or have no leader. */
+/* The connection and three real etcd: endpoints that die, hang, or have no leader. */
 #include "bare.h"
 
 #include <rota.h>
@@ -115,7 +115,7 @@ static void our_node_stands_still(void **state)
     rt_server_cont(&etcds.node[was].server);
 }
 
-/* Another node leads and stands still: ours is alive, but cannot answer until there is another leader. */
+/* Another node leads and hangs: ours is alive, but cannot answer until there is another leader. */
 static void the_leader_stands_still(void **state)
 {
     struct asked lease, a;
@@ -167,7 +167,7 @@ static void a_majority_is_missing(void **state)
     refused_for_want_of_a_leader();
     int linked = b.linked;
     refused_for_want_of_a_leader();
-    assert_int_equal(b.linked, linked); /* who has no leader is left at the greeting */
+    assert_int_equal(b.linked, linked); /* one without a leader is left at the greeting */
     for (size_t i = 0; i < etcds.n; i++)
         if (i != was)
             rt_server_start(&etcds.node[i].server);

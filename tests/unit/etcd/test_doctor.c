@@ -171,7 +171,7 @@ static void a_member_that_is_silent(void **state)
     }
 }
 
-/* The lease of its trial is given back, once, before it has ended: nothing is left, and nothing foreign is hit. */
+/* The lease of its trial is given back, once, before it has ended: nothing is left, and nothing foreign is affected. */
 static void the_trial_leaves_nothing(void **state)
 {
     (void)state;
@@ -294,7 +294,7 @@ static void given_up(void **state)
         }
 }
 
-/* Each allocation of a visit fails once: it ends, and nothing is left of it. */
+/* Each allocation of a visit fails once: the visit ends, and nothing is left of it. */
 static void no_memory(void **state)
 {
     bool failed = true;
@@ -347,7 +347,7 @@ static void status_for_users_only(void **state)
     expect("users", "kept", "");
 }
 
-/* Who may not know it even with a token is served, but is not asked again and again. */
+/* A user who may not see it even with a token is served, but the server is not asked again and again. */
 static void status_for_others_only(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void ignore(void *arg, const char *name, size_t count, size_t granted)
     (void)granted;
 }
 
-/* With so many servers that need 1.5 s. */
+/* With that many servers that need 1.5 s. */
 static size_t connections_of(const char *url, size_t slow)
 {
     struct rt_op op = {.kind = RT_OP_LIST, .list = {.prefix = "", .each = ignore}};
@@ -387,7 +387,7 @@ static size_t connections_of(const char *url, size_t slow)
     return count;
 }
 
-/* Another member may be quicker. Where none is, it is waited for. */
+/* Another member may be quicker. Where none is, the client waits for it. */
 static void slow_and_alive(void **state)
 {
     (void)state;

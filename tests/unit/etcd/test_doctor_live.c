@@ -48,7 +48,7 @@ static void expect(const char *promise, const char *verdict, const char *setting
         fail_msg("%s: %s, not %s", promise, rt_findings_setting(&f, promise), setting);
 }
 
-/* One of three: one clear error. The one that is left needs some time to notice. */
+/* One of three: one clear error. The remaining one needs some time to notice. */
 static void until_no_majority(void)
 {
     struct rota_options opts = {.call_ms = 1000};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every op given up at every request of its way: it ends once, CANCELED only if it had no effect, UNKNOWN where that is not known
- * (I5), and what the server still has then is what was told, or ends with the session (I6). */
+/* Every op given up at every request along its way: it ends once, CANCELED only if it had no effect, UNKNOWN where that
+ * is not known (I5), and what the server still has then is what was told, or ends with the session (I6). */
 #include "transcript.h"
 
 #include "lib/scarce.h"
@@ -137,7 +137,7 @@ static void do_check(void)
     run_other(RT_OP_CHECK);
 }
 
-/* What was told, without what was asked; runs of the same are one. */
+/* What was told, without what was asked; repeated lines count as one. */
 static void note(const char *name, int steps)
 {
     static char last[512];

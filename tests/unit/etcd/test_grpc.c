@@ -118,7 +118,7 @@ static void large_both_ways(void **state)
     free(large);
 }
 
-/* What is kept for an answer is given back, however it came. */
+/* Memory kept for an answer is freed, however the answer came. */
 static void large_one_after_the_other(void **state)
 {
     (void)state;

@@ -191,8 +191,8 @@ static uint64_t bytes_of_call(size_t i)
     return p.to_server - before;
 }
 
-/* Go's ping after each request, for its estimate of bandwidth, is not worth waking up for: it is answered with
- * a later call, and a second one, which Go does not send before, at once. */
+/* Go's ping after each request, for its estimate of bandwidth, is not worth a wake-up: it is answered with a later
+ * call; a second one, which Go does not send before that, is answered at once. */
 static void pings_that_can_wait(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void tokens_too_long(void **state)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* A whole life with the Nth allocation failing, and all after it or only that one. Every call that
+/* A connection's whole life with the Nth allocation failing, alone or with all after it. Every call that
  * was begun ends once, nothing stays. True: the end was reached without a failure. */
 static bool life(long fail_at)
 {
@@ -381,7 +381,7 @@ static void few_are_kept(void **state)
     scarce_end();
 }
 
-/* What a call costs once the connection is warm, and that nothing grows. */
+/* What a call costs once the connection is warm; and nothing grows. */
 static void nothing_grows(void **state)
 {
     (void)state;

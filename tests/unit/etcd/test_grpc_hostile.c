@@ -357,7 +357,7 @@ static void breaks_off_anywhere(void **state)
 
 /* ---- Floods ---------------------------------------------------------------------------------- */
 
-/* More acknowledgements owed than anybody needs: cut. */
+/* More acknowledgements owed than anybody needs: the connection is cut. */
 static void pings_at_once(void **state)
 {
     (void)state;
@@ -441,7 +441,7 @@ static void headers_for_ever(void **state)
     free(h.at);
 }
 
-/* One header as large as a table lets it be, then only its number, again and again. */
+/* One header as large as the table allows, then only its number, again and again. */
 static void a_bomb_of_headers(void **state)
 {
     (void)state;

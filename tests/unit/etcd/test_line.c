@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout in etcd without etcd: keys and values, who of a line holds, and that watching what a waiting
- * ticket is told to watch misses nothing that grants it. */
+/* The layout in etcd without etcd: keys and values, who in a line holds, and that a waiting ticket which
+ * watches what it is told to watch misses nothing that grants it. */
 #include "engine/etcd/etcd.h"
 #include "engine/etcd/line.h"
 
@@ -165,7 +165,7 @@ static void test_the_largest_value_fits(void **state)
     assert_true(got.bound == UINT64_MAX);
 }
 
-/* A value that is no words of ours is a foreign exclusive ticket, whatever it looks like. */
+/* A value that is not in our words is a foreign exclusive ticket, whatever it looks like. */
 static void test_foreign_values(void **state)
 {
     static const char *const values[] = {
@@ -212,7 +212,7 @@ static void test_a_later_layout_is_known_for_one(void **state)
     assert_true(rt_etcd_plain_fits("rota1") && rt_etcd_plain_fits("rota2-host 1"));
 }
 
-/* Any bytes are read without a step beside them, and written they are read the same. */
+/* Any bytes are read without touching a byte outside them, and read the same once written again. */
 static void test_random_values_and_keys(void **state)
 {
     struct rt_random r = {11};
@@ -277,7 +277,7 @@ static void read_tickets(struct fixture *f, const struct ticket *tickets, size_t
     assert_int_equal(rt_etcd_line_read(&line, f->at, n), 0);
 }
 
-/* "ges": which of the line hold; and for the last what it watches. */
+/* "ges": which of the line hold; and what the last one watches. */
 static void assert_line(const struct ticket *tickets, size_t n, const char *granted,
                         enum rt_etcd_aim_kind kind, uint64_t key, bool puts)
 {
@@ -342,10 +342,10 @@ static void test_a_barrier_opens_once_for_all(void **state)
     assert_line(LINE(G(2, 3, 0), G(2, 5, 0)), "ww", RT_ETCD_AIM_OPEN, 0, true); /* the last opens */
     assert_int_equal(line.opens, 5);
     assert_int_equal(rt_etcd_line_aim(&line, &line.places[0]).kind, RT_ETCD_AIM_OPEN);
-    /* Neither the first nor the one that filled it: they wait for who is. */
+    /* Neither the first nor the one that filled it: they wait for the one that opens it. */
     assert_line(LINE(G(3, 3, 0), G(3, 5, 0), G(3, 7, 0)), "www", RT_ETCD_AIM_OPEN, 0, true);
     assert_int_equal(rt_etcd_line_aim(&line, &line.places[1]).kind, RT_ETCD_AIM_LINE);
-    /* One mark stands for all up to its bound, also when others have left. */
+    /* One mark stands for all up to its bound, even when others have left. */
     assert_line(LINE(G(3, 5, 0), G(3, 7, 7)), "gg", RT_ETCD_AIM_NONE, 0, false);
     assert_line(LINE(G(2, 5, 7), G(2, 7, 7), G(2, 9, 0)), "ggw", RT_ETCD_AIM_LINE, 0, true);
     assert_line(LINE(G(2, 5, 7), G(2, 9, 0), G(2, 11, 0)), "gww", RT_ETCD_AIM_OPEN, 0, true);
@@ -393,12 +393,12 @@ static void look_at(struct world *w, size_t i)
 
 static void look_all_who(struct world *w, uint64_t key, bool put);
 
-/* What a client does when it has looked: a permit's holder touches its key for who is behind it. */
+/* What a client does after a look: a permit's holder touches its key for the one behind it. */
 static void look_and_go_on(struct world *w, size_t i)
 {
     bool before = w->seen[i].granted;
     look_at(w, i);
-    assert_true(w->seen[i].granted || !before); /* who was granted stays so */
+    assert_true(w->seen[i].granted || !before); /* once granted stays so */
     if (w->seen[i].granted && !before && w->tickets[i].mode == RT_PERMITS && i + 1 < w->n)
         look_all_who(w, w->tickets[i].number, true);
 }

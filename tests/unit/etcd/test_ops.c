@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define TTL_MS 3000
+#define TTL_MS 6000
 #define LONG_MS 60000 /* a ttl whose renewals (each third of it) come too late to help a test */
 
 static struct rt_etcds etcds;
@@ -41,7 +41,7 @@ static void key_of(const char *name, size_t i, char *key, size_t room, char *lea
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* etcd walks over all keys that were ever in a line: a client that takes its lock again has the same one. */
+/* etcd walks over all keys that were ever in a line: a client that takes its lock again uses the same key. */
 static void test_keys_are_used_again(void **state)
 {
     struct rota *a = player(url, LONG_MS, 0);
@@ -56,8 +56,8 @@ static void test_keys_are_used_again(void **state)
     rota_close(a);
 }
 
-/* A key of ours that is there and that we know nothing of (a JOIN that came late): its place in the line is
- * not taken for ours. */
+/* A key of ours that is there although we know nothing of it (a late JOIN): its place in the line is not
+ * taken for ours. */
 static void test_a_key_that_is_there_already(void **state)
 {
     struct rota *a = player(url, 10 * LONG_MS, 0);
@@ -79,15 +79,15 @@ static void test_a_key_that_is_there_already(void **state)
     rota_close(a);
 }
 
-/* The same while the answer that would have said so is lost: the JOIN is asked again, finds at its spot what is not
- * its own, and goes elsewhere; it does not try that spot for ever (sim --etcd --seed 2003228). */
+/* The same while the answer that would have said so is lost: the JOIN is retried, finds something else at its spot,
+ * and goes elsewhere; it does not try that spot for ever (sim --etcd --seed 2003228). */
 static void test_a_key_taken_while_in_doubt(void **state)
 {
     struct rt_proxy_options opts = {.port = etcds.node[0].server.port, .framing = &rt_proxy_h2};
     struct rt_fault lost = {.on = RT_FAULT_REPLY, .what = RT_FAULT_DROP, .match = "Txn put"};
     struct rt_proxy *proxy = rt_proxy_start(&opts);
     struct player_wish wish;
-    char text[64], late[128], key[128], lease[32], option[48];
+    char text[64], late[128], lease[32], option[48];
     (void)state;
     snprintf(text, sizeof(text), "etcd://127.0.0.1:%u", (unsigned)rt_proxy_port(proxy));
     struct rota *a = player(url, 10 * LONG_MS, 0), *b = player(text, 10 * LONG_MS, 1000);
@@ -99,17 +99,18 @@ static void test_a_key_taken_while_in_doubt(void **state)
     uint32_t fault = rt_proxy_fault(proxy, &lost);
     player_wish(b, "doubt", ROTA_EXCLUSIVE, &wish);
     assert_true(rt_proxy_await_hits(proxy, fault, 1, 15000));
-    player_counts(a, "doubt", 2);
-    key_of("doubt", 1, key, sizeof(key), lease);
-    assert_string_not_equal(key, late);
-    rt_etcds_must(&etcds, "del", late);
+    /* It has a key of its own; or it holds, because its client, slow to hear, has found the strange one and given it
+     * back. */
+    UNTIL(player_granted(&wish) || player_count(a, "doubt") == 2);
+    if (!player_granted(&wish)) /* else it may stand at that spot by now */
+        rt_etcds_must(&etcds, "del", late);
     assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
     rota_close(a);
     rota_close(b);
     rt_proxy_stop(proxy);
 }
 
-/* What came late and nobody wants is given back, however fast its client asks for that name: there is always a JOIN
+/* A late ticket that nobody wants is given back, however fast its client asks for that name: there is always a JOIN
  * under way, each of which finds the lock busy because of it. */
 static void test_a_key_in_the_way_of_tries(void **state)
 {
@@ -130,8 +131,8 @@ static void test_a_key_in_the_way_of_tries(void **state)
     rota_close(a);
 }
 
-/* Who gives up before its JOIN is answered takes its ticket back by its nonce, which only the value
- * has: with this ttl no heartbeat finds it. */
+/* A client that gives up before its JOIN is answered takes its ticket back by its nonce, which only the
+ * value has: with this ttl no heartbeat finds it. */
 static void test_what_was_given_up_is_taken_back(void **state)
 {
     struct rt_proxy_options opts = {.port = etcds.node[0].server.port, .framing = &rt_proxy_h2};
@@ -163,7 +164,7 @@ static void note_granted(void *arg, int err, struct rota_lock *lock)
     atomic_store(out, lock);
 }
 
-/* A JOIN without an answer is asked again where it was put, though a spot before that is free by now: else
+/* A JOIN without an answer is retried where it was put, though a spot before that is free by now: otherwise
  * it would stand twice. With this ttl no heartbeat finds it. */
 static void test_what_is_asked_again_stands_once(void **state)
 {
@@ -194,7 +195,7 @@ static void test_what_is_asked_again_stands_once(void **state)
 
 /* ---- Outages ----------------------------------------------------------------------------------- */
 
-/* The server dies and comes back within the ttl: holds stay, who waits is granted when it is time. */
+/* The server dies and comes back within the ttl: holds stay, waiters are granted when it is time. */
 static void test_a_server_that_comes_back(void **state)
 {
     struct rota *a = player(url, 30000, 0), *b = player(url, 30000, 0);
@@ -215,7 +216,7 @@ static void test_a_server_that_comes_back(void **state)
     rota_close(b);
 }
 
-/* A watch that is made anew tells nothing of what happened before: the look that follows it does. */
+/* A new watch tells nothing of what happened before: the look that follows it does. */
 static void test_what_happened_before_the_watch(void **state)
 {
     struct rt_proxy_options opts = {.port = etcds.node[0].server.port};
@@ -265,8 +266,8 @@ static void set_release(struct set *set, size_t n)
         assert_int_equal(rota_release(set->locks[i]), 0);
 }
 
-/* More names than one transaction can look at beside the puts: a line of another kind is found all the
- * same, and nothing of the set stays. */
+/* More names than one transaction can look at besides the puts: a line of another kind is still found,
+ * and nothing of the set stays. */
 static void test_kinds_in_large_sets(void **state)
 {
     struct rota *a = player(url, LONG_MS, 15000);
@@ -337,8 +338,8 @@ static void take_wide(struct rota *r, struct rota_lock **locks)
     }
 }
 
-/* More than one answer can hold is looked at by pages: a ticket that was broken, or that somebody deleted, is missed
- * as ever, and those that stand are not. */
+/* What is more than one answer can hold is looked at by pages: a ticket that was broken, or that somebody deleted, is
+ * missed as ever, and those that stand are not. */
 static void test_a_loss_among_many(void **state)
 {
     static struct rota_lock *locks[WIDE_SETS * SET_MAX];
@@ -415,7 +416,7 @@ static void test_foreign_tickets_are_exclusive(void **state)
     rota_close(a);
 }
 
-/* What nothing ends is seen everywhere, and is nobody's. */
+/* What nothing ends is seen everywhere, and belongs to nobody. */
 static void test_a_foreign_ticket_without_a_lease(void **state)
 {
     struct rota *a = player(url, TTL_MS, 0);
@@ -528,7 +529,7 @@ static void *close_it(void *r)
     return NULL;
 }
 
-/* etcd drops what it has not begun when its connection goes: close waits for the answer. */
+/* etcd drops what it has not begun when the connection goes: close waits for the answer. */
 static void test_close_waits_for_the_end(void **state)
 {
     struct rt_proxy_options opts = {.port = etcds.node[0].server.port, .framing = &rt_proxy_h2};
@@ -543,7 +544,7 @@ static void test_close_waits_for_the_end(void **state)
     uint32_t fault = rt_proxy_fault(proxy, &late);
     assert_int_equal(pthread_create(&thread, NULL, close_it, a), 0);
     assert_true(rt_proxy_await_hits(proxy, fault, 1, 15000));
-    nanosleep(&(struct timespec){0, 20000000}, NULL); /* only for who does not wait to be seen */
+    nanosleep(&(struct timespec){0, 20000000}, NULL); /* only to show one that does not wait */
     assert_false(atomic_load(&closed));
     rt_proxy_fault_release(proxy, fault);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -566,7 +567,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Strict goes by the version: caps say whether it opens, and where not, the reason names it. */
+/* Strict depends on the version: caps say whether it opens; where it does not, the reason names the version. */
 static void test_strict_goes_by_the_version(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What real servers do seldom, played in virtual time: compacted watches, replies that got lost, many tickets. */
+/* What real servers seldom do, played in virtual time: compacted watches, lost replies, many tickets. */
 #include "engine/etcd/ops.h"
 #include "town.h"
 
@@ -99,8 +99,8 @@ static void say_event(void)
     town_say(watch_wire, watch_call, &r);
 }
 
-/* An operator compacts while this client is slow: etcd ends its watch. It is made again, on the same stream; else
- * whoever waits is never woken, for nothing else looks at the key. */
+/* An operator compacts while this client is slow: etcd ends its watch. It is made again, on the same stream; otherwise
+ * the waiter is never woken, because nothing else looks at the key. */
 static void a_compacted_watch_is_made_again(void **state)
 {
     struct rt_etcd_watch w = {0};
@@ -154,7 +154,7 @@ static bool play_session(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* So many looks at the lease's keys in so many beats of a client with so many tickets. */
+/* The number of looks at the lease's keys in that many beats of a client with that many tickets. */
 static int looks_in(int beats, size_t tickets)
 {
     static const uint64_t none[2000];
@@ -170,7 +170,7 @@ static int looks_in(int beats, size_t tickets)
     return looks;
 }
 
-/* A beat looks at 256 tickets at most, on average: with 1,000 each fourth one looks at all. More seldom, and a
+/* A beat looks at 256 tickets at most, on average: with 1,000 every fourth beat looks at all. Less often, and a
  * ticket that is gone is believed in for longer; more often, and beats cost more the more is held. */
 static void looks_are_as_seldom_as_tickets_are_many(void **state)
 {
@@ -195,7 +195,7 @@ static void looks_are_as_seldom_as_tickets_are_many(void **state)
 
 /* ---- Leaving -------------------------------------------------------------------------------------- */
 
-static int txns, swallowed; /* transactions; the first so many get no reply */
+static int txns, swallowed; /* transactions; how many get no reply */
 
 static bool play_missing(struct town *town, struct town_wire *w, size_t i)
 {
@@ -242,8 +242,8 @@ static int leave_after(int cuts)
     return err;
 }
 
-/* I5: the first try may have taken it out, or somebody's BREAK before it: who released must not be told "yours to
- * the end". Without a lost reply it was not ours any more. */
+/* I5: the first try may have taken it out, or somebody's BREAK before it: the releaser must not be told "yours to the
+ * end". Without a lost reply it was no longer ours. */
 static void a_leave_asked_again_that_finds_nothing_is_unknown(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void a_leave_asked_again_that_finds_nothing_is_unknown(void **state)
     assert_int_equal(leave_after(2), ROTA_UNKNOWN);
 }
 
-/* What a server refuses for now is asked again, until it is let in: somebody makes room, or the storm is over. */
+/* What a server refuses for now is retried until it is let in: somebody makes room, or the storm is over. */
 static void what_is_refused_for_now_is_asked_again(void **state)
 {
     static const char *const reasons[] = {"etcdserver: mvcc: database space exceeded",
@@ -300,7 +300,7 @@ static bool play_busy(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* Each time it waits twice as long, up to half a second: a server in a storm is not stormed by us, too. */
+/* Each time it waits twice as long, up to half a second: we do not add to a server's storm. */
 static void pauses_grow_while_refused(void **state)
 {
     static const int64_t pauses_ms[] = {20, 40, 80, 160, 320, 500, 500};
@@ -387,7 +387,7 @@ static bool play_greeting(struct town *town, struct town_wire *w, size_t i)
     return true; /* and says nothing to it */
 }
 
-/* A server that hangs up on plain words may want TLS, and etcd does not say so. One that has answered does not. */
+/* A server that hangs up on plain text may want TLS; etcd does not say so. One that has answered does not want it. */
 static void who_hangs_up_without_a_word_may_want_tls(void **state)
 {
     (void)state;
@@ -407,8 +407,8 @@ static void who_hangs_up_without_a_word_may_want_tls(void **state)
     }
 }
 
-/* Half of the pause at least, all of it at most, by chance: clients that lost the same server do not all come back in
- * one moment, nor at once. */
+/* At least half of the pause and at most all of it, at random: clients that lost the same server do not all come back
+ * at the same moment, nor at once. */
 static void who_is_down_is_dialed_again_after_a_pause(void **state)
 {
     struct rt_dial_pause pause = {0};

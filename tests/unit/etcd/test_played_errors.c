@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that etcd, or gRPC before it, may refuse a call with: what the user is told, in which words, and how often it was
- * asked. What reads may be asked again; what writes only where it was surely not done, or where asking again is harmless; else
- * it is UNKNOWN (I5). */
+/* Everything with which etcd, or gRPC before it, may refuse a call: what the user is told, in which words, and how
+ * often it was tried. Reads may be retried; writes only where it was surely not done, or where a retry is harmless;
+ * else it is UNKNOWN (I5). */
 #include "lib/scarce.h"
 #include "played.h"
 
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 static const char *path, *status, *words; /* what is refused, and how */
-static int asked, most;                   /* so often; the first so many are refused */
+static int asked, most;                   /* so often; the first `most` are refused */
 static char said[65536];
 
 static bool play_refusal(struct town *town, struct town_wire *w, size_t i)
@@ -45,7 +45,7 @@ static void ignore(void *arg, const char *name, size_t count, size_t granted)
     (void)granted;
 }
 
-/* What reads, what writes and may be written again, what makes something anew. */
+/* One that reads, one that writes and may be repeated, one that creates something. */
 static struct rt_op op_of(int kind)
 {
     struct rt_op op = {.kind = RT_OP_LIST};
@@ -245,7 +245,7 @@ static void sentences(void **state)
         "13 'etcdserver: something else' make: UNKNOWN: a:2379: etcdserver: something else, asked 1\n");
 }
 
-/* Who has a user, and a prefix, is told which rights that one needs. */
+/* A client with a user and a prefix is told which rights that user needs. */
 static void rights(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void rights(void **state)
 
 /* ---- The greeting -------------------------------------------------------------------------- */
 
-/* WHAT is refused, always: what a read is told in the end. */
+/* WHAT is always refused; returns what a read is told in the end. */
 static void greeted(const char *url, const char *what, const char *code, const char *text_of)
 {
     struct rt_op op = op_of(0);
@@ -447,7 +447,7 @@ static bool play_garbage(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* An answer that is none: a read has failed, a write may have been done. */
+/* A meaningless answer: a read has failed, a write may have been done. */
 static void answers_that_cannot_be_read(void **state)
 {
     static const char *const paths[] = {"/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn",
@@ -471,7 +471,7 @@ static void answers_that_cannot_be_read(void **state)
 
 /* ---- Answers that make no sense --------------------------------------------------------------- */
 
-/* A put that succeeded and shows nothing of the line, or without a revision: it stands there, but how? */
+/* A put that succeeded, but shows nothing of the line, or has no revision: the ticket stands there, but how? */
 static void odd_joins(void **state)
 {
     struct reply replies[4];
@@ -499,7 +499,7 @@ static void odd_joins(void **state)
     }
 }
 
-/* A ticket that is not in the line which it was just put into is not taken for granted. */
+/* A ticket that is missing from the line it was just put into is not taken for granted. */
 static void a_line_without_the_ticket(void **state)
 {
     struct reply r;

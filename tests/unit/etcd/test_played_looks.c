@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is looked for, played in virtual time: lines by the page, the session and what it holds, waiting, at_least. */
+/* Looks, played in virtual time: lines by the page, the session and what it holds, waiting, at_least. */
 #include "played.h"
 
 #include "core/grant.h"
@@ -93,8 +93,8 @@ static void list_pages(bool compact, int want)
     close_town();
 }
 
-/* More lines than a page holds are all told, once, as of one moment; also when an operator compacts meanwhile: then
- * from the beginning. */
+/* More lines than a page holds are all told, once, as of one moment; even when an operator compacts meanwhile: then
+ * it starts over. */
 static void lists_of_more_than_a_page(void **state)
 {
     (void)state;
@@ -158,8 +158,8 @@ static bool play_looks(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* What happens while a look is under way may be missed by it: one more follows, however often it was asked for. None of
- * a session that has ended. */
+/* A look may miss what happens while it is under way: one more follows, however often it was requested. None follows
+ * for a session that has ended. */
 static void what_happens_while_we_look_is_looked_for_again(void **state)
 {
     (void)state;
@@ -224,8 +224,8 @@ static void on_secured(struct rt_etcd_conn *c, void *arg, int err)
     secured_err = err;
 }
 
-/* A hold on a lease of its own that cannot be put back on the session's, for nobody answers: its user is told that it
- * is lost while that lease still lasts. Else it would believe in a lock that another has (I3). */
+/* A hold on a lease of its own that cannot be put back on the session's, because nobody answers: its user is told that
+ * it is lost while that lease still lasts. Otherwise it would believe in a lock that another has (I3). */
 static void a_hold_that_cannot_be_moved_is_lost_in_time(void **state)
 {
     struct reply read, put;
@@ -279,8 +279,8 @@ static bool play_over(struct town *town, struct town_wire *w, size_t i)
     return mine;
 }
 
-/* Who leaves before its time keeps the line by a lease that ends with that time, also if nobody is there any more to
- * end it. If it ended while its ticket was still to be put on it, the ticket stays where it was, and goes then. */
+/* One that leaves before its time keeps the line by a lease that ends with that time, even if nobody is left to end it.
+ * If the lease ended before the ticket was put on it, the ticket stays where it was, and goes then. */
 static void a_mark_whose_lease_was_over(void **state)
 {
     struct reply read, put;
@@ -354,8 +354,8 @@ static struct rt_etcd_ticket *add_waiting(const char *key, uint32_t mode, uint32
     return ticket;
 }
 
-/* The last party marks all of them, with its own number as the bound, each only as it was read; then it looks, and
- * goes through. Without the marks nobody ever would. */
+/* The last party marks all of them, with its own number as the bound, each only if it is still as it was read; then it
+ * looks, and goes through. Without the marks nobody ever would. */
 static void a_full_barrier_is_opened(void **state)
 {
     struct reply full, marked, open;
@@ -393,7 +393,7 @@ static void a_full_barrier_is_opened(void **state)
     close_town();
 }
 
-/* Who may not watch is woken by nobody: each heartbeat looks for it, and not only for one of many. */
+/* Nobody wakes a client that may not watch: each heartbeat looks on behalf of all its tickets, not only of one. */
 static void who_may_not_watch_looks_with_each_beat(void **state)
 {
     struct reply behind;
@@ -426,7 +426,7 @@ static void who_may_not_watch_looks_with_each_beat(void **state)
     close_town();
 }
 
-/* A reader that is to hear who wants its lock hears of a writer behind it, and not of another reader. */
+/* A reader that is to hear who wants its lock hears of a writer behind it, but not of another reader. */
 static void an_armed_reader_hears_of_writers(void **state)
 {
     static const char reader[] = "rota1 1 0 0 - 0 0 0 9 0  ",
@@ -465,8 +465,8 @@ static bool part(void)
     return busy;
 }
 
-/* Its lease is revoked when nothing stands on it. What does is left to its ttl: somebody is in there still, and must not
- * lose it to a colleague who goes home. */
+/* Its lease is revoked when nothing stands on it. What does is left to its ttl: somebody is still in there, and must
+ * not lose it to a colleague who goes home. */
 static void a_session_with_a_hold_is_left_to_die(void **state)
 {
     (void)state;
@@ -512,7 +512,8 @@ static bool play_keys(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* Each line once, whatever stands in it, and of each only what is the session's: deadlocks are found by it. */
+/* Each line once, whatever stands in it, and of each only what belongs to the session: this is how deadlocks are
+ * found. */
 static void what_a_session_holds_is_shown_once(void **state)
 {
     struct reply lines;
@@ -584,9 +585,8 @@ static void submit_join(struct rt_op *op, struct rt_join *join)
     town_until(&t, &pages, 1);
 }
 
-/* What came late stands before those who ask after it: whoever asks for that name without a pause (a try, and
- * one more) would keep it there for ever if it were let be while one of them is under way. The value tells whose it
- * is. */
+/* A late ticket stands before those who ask after it: whoever asks for that name without a pause (a try, and another)
+ * would keep it there for ever if it were left alone while one of them is under way. The value tells whose it is. */
 static void a_stray_is_taken_up_while_another_joins(void **state)
 {
     struct reply front;
@@ -606,7 +606,7 @@ static void a_stray_is_taken_up_while_another_joins(void **state)
     close_town();
 }
 
-/* The one that is under way is none. */
+/* The one that is under way does not count. */
 static void who_joins_is_no_stray(void **state)
 {
     struct rt_join join;
@@ -644,7 +644,7 @@ static bool play_wide(struct town *town, struct town_wire *w, size_t i)
     return true;
 }
 
-/* 130 tickets: two pages, of which the first has none of the oldest two. */
+/* 130 tickets: two pages, the first of which has neither of the two oldest. */
 static void look_by_pages(struct reply *all)
 {
     char key[32];
@@ -667,8 +667,8 @@ static void look_by_pages(struct reply *all)
     add_range(all);
 }
 
-/* More keys than one answer can have: our tickets are compared by pages, and who is missing on one is found. So it
- * is where we believed that they would fit. */
+/* More keys than one answer can have: our tickets are compared by pages, and one that is missing on a page is found.
+ * The same where we believed that they would fit. */
 static void many_are_looked_at_by_pages(void **state)
 {
     struct reply all, not_all, gone;
@@ -713,7 +713,7 @@ static void what_goes_between_two_pages(void **state)
     close_town();
 }
 
-/* ... and of a session that has ended no page is asked for. */
+/* ... and no page is requested for a session that has ended. */
 static void pages_end_with_the_session(void **state)
 {
     struct reply all;

@@ -20,8 +20,8 @@ static void assert_leaves(int i, const char *key)
     assert_bytes(seen[i]->success[1]->range->key, key);
 }
 
-/* etcd serves calls side by side. So of one name the next op is sent when the one before has its answer, also when
- * one between them is canceled; other names do not wait, even of the same lane; a set waits for all of its names. */
+/* etcd serves calls side by side. So for one name the next op is sent when the one before has its answer, even when
+ * one between them is canceled; other names do not wait, even in the same lane; a set waits for all of its names. */
 static void ops_of_a_name_go_one_after_the_other(void **state)
 {
     struct reply none;
@@ -74,7 +74,7 @@ static void a_set_that_names_a_line_twice_is_told(void **state)
     close_town();
 }
 
-/* engine.h: nothing is told from `close`, also of what is under way. */
+/* engine.h: `close` tells nothing, not even of what is under way. */
 static void who_closes_hears_nothing_more(void **state)
 {
     struct rt_op op = leave_op("a", 0, 1);
@@ -115,7 +115,7 @@ static int leave_by_nonce(const char *key, int64_t lease, bool second_key)
     return count;
 }
 
-/* A lease that was the ticket's own ends with it, or etcd keeps it for the years it was given. The session's lease does
+/* A lease of the ticket's own ends with it, or etcd would keep it for the years it was given. The session's lease does
  * not: all other tickets of this process are on it. */
 static void a_leave_by_nonce_ends_the_lease_of_the_ticket_alone(void **state)
 {
@@ -126,7 +126,7 @@ static void a_leave_by_nonce_ends_the_lease_of_the_ticket_alone(void **state)
     assert_int_equal(leave_by_nonce("a/7-9", 7, false), 0);
 }
 
-/* At a spot only the value has the nonce: found in the line, then deleted if it is that very ticket. */
+/* At a spot only the value has the nonce: it is found in the line, then deleted if it is that very ticket. */
 static void a_leave_by_nonce_finds_its_spot(void **state)
 {
     struct reply look, gone;
@@ -155,7 +155,8 @@ static void a_leave_by_nonce_finds_its_spot(void **state)
     close_town();
 }
 
-/* One that we know goes in one flight, and out of our table; what held is told so, and a lease of its own goes along. */
+/* One that we know goes in one flight, and out of our table; the answer says that it held, and a lease of its own goes
+ * along. */
 static void a_leave_of_what_we_know(void **state)
 {
     struct reply gone;
@@ -177,7 +178,7 @@ static void a_leave_of_what_we_know(void **state)
     }
 }
 
-/* A reply that is none to what was asked: it may be done. Nobody is told that it is, or that it is not. */
+/* A reply that does not fit the request: it may have been done. Nobody is told that it was, or that it was not. */
 static void odd_replies(void **state)
 {
     struct reply odd;
@@ -209,8 +210,8 @@ static void odd_replies(void **state)
 
 /* ---- Changing -------------------------------------------------------------------------------------- */
 
-/* A value is written over what was read, and only if nobody wrote meanwhile; else it is read again. Who waits behind
- * is seen in the same step. */
+/* A value is written over what was read, and only if nobody wrote meanwhile; else it is read again. The same step sees
+ * who waits behind. */
 static void a_value_is_written_over_what_was_read(void **state)
 {
     struct reply read, raced, written;
@@ -305,7 +306,7 @@ static int break_one(const char *key, const char *value, int64_t lease, bool ali
 
 static const char card[] = "rota1 0 0 0 - 0 0 0 9 0  ";
 
-/* Taken out only if it is that very ticket. Its session hears of it by its key, if it has one. */
+/* Taken out only if it is that very ticket. Its session hears of it through its key, if it has one. */
 static void a_broken_ticket_is_taken_out_and_told(void **state)
 {
     (void)state;
@@ -362,7 +363,7 @@ static void add_latch(struct reply *r, bool all)
         add_kv(r, "a/8-9", "rota1 3 0 3 l 0 0 0 9 0  ", 9, 92); /* left: nobody's any more */
 }
 
-/* A latch is set back: all that stays by itself and is ours goes, as it was read, until none is there. */
+/* A latch is reset: everything of ours that stays by itself goes, if still as it was read, until none is left. */
 static void a_latch_is_set_back(void **state)
 {
     struct reply full, rest, no, yes;
@@ -414,7 +415,7 @@ static void the_wall_clock_is_that_of_the_system(void **state)
     }
 }
 
-/* An open that fails for want of memory says so, and leaves nothing behind. */
+/* An open that fails for lack of memory says so, and leaves nothing behind. */
 static void an_open_without_memory(void **state)
 {
     int failed = 0;

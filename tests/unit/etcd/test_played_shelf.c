@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of keys that are there: INSPECT, LIST and the doctor on an etcd that has a shelf of them, ours, those of other
+/* What is told of existing keys: INSPECT, LIST and the doctor on an etcd that has a shelf of them: ours, those of other
  * clients, leftovers and somebody's data. The expected text is the test: people decide by it whom to break. */
 #include "played.h"
 #include "town.h"
@@ -333,7 +333,7 @@ static void others_in_a_line(void **state)
     close_shelf();
 }
 
-/* Where the values of a line are more than one answer may have they are asked for one by one. */
+/* Where the values of a line are more than one answer may hold, they are requested one by one. */
 static void a_line_that_is_too_large(void **state)
 {
     (void)state;
@@ -514,7 +514,7 @@ static void leftovers(void **state)
     close_shelf();
 }
 
-/* Behind a prefix: what others keep beside it is not looked at, and the remedy has the name as our user says it. */
+/* With a prefix: what others keep beside it is not looked at, and the remedy has the name as our user spells it. */
 static void leftovers_behind_a_prefix(void **state)
 {
     static const struct kept some[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many watches on one stream: each hears of its own key, however many came and went before it. */
+/* Many watches on one stream: each hears of its own key, however many came and went before. */
 #include "played.h"
 
 #include <setjmp.h>
@@ -128,7 +128,7 @@ static void many_at_once(void **state)
     close_town();
 }
 
-/* A few that stay while others come and go: their ids meet in one place of any table. */
+/* A few stay while others come and go: their ids collide in one place of any table. */
 static void many_one_after_the_other(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void many_one_after_the_other(void **state)
     close_town();
 }
 
-/* A connection that is cut: all are made again on the next, under ids of that. */
+/* The connection is cut: all watches are made again on the next, under its ids. */
 static void made_again(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passwords and tokens do not stay in memory that is given back: every block is searched when it is freed. */
+/* Passwords and tokens do not stay in freed memory: every block is searched when it is freed. */
 #include "base/alloc.h"
 #include "client/client.h"
 #include "engine/etcd/link.h"

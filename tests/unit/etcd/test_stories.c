@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every op of the etcd engine as etcd sees it: which keys, on which lease, under which conditions, what is watched, and what
- * users are told. stories.txt is the test: a condition that is left out is an update lost (I1), a lease that is not ended
- * stays for years (I6), a flight more is twice the time.
+/* Every op of the etcd engine as etcd sees it: which keys, on which lease, under which conditions, what is watched, and
+ * what users are told. stories.txt is the test: a missing condition is a lost update (I1), a lease that is not ended
+ * stays for years (I6), one more flight is twice the time.
  *
  *   test_etcd_stories [NAME]...     with ROTA_STORIES=1 each story is printed as it went */
 #include "transcript.h"

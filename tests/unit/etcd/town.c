@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A town of etcd servers played by the test in virtual time. */
+/* A town of etcd servers that the test plays in virtual time. */
 #include "town.h"
 
 #include "engine/url.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A town of etcd servers played by the test in virtual time, and the engine on them: what each says of itself is
- * set, what locks need is not played. */
+/* A town of etcd servers that the test plays in virtual time, and the engine on them: what each says of itself is
+ * set here; what locks need is not played. */
 #ifndef ETCD_TOWN_H
 #define ETCD_TOWN_H
 
@@ -31,7 +31,7 @@ struct town_wire {            /* a connection */
 };
 
 struct town;
-/* Call I of W is the test's to answer, or not to: true. A stream is shown as often as it has bytes to read. */
+/* True: the test answers call I of W, or does not. A stream is shown as often as it has bytes to read. */
 typedef bool town_play_fn(struct town *t, struct town_wire *w, size_t i);
 
 struct town {
@@ -46,7 +46,7 @@ struct town {
     uint32_t ttl_ms;
     struct town_wire wires[TOWN_WIRES];
     size_t wire_count;
-    int authenticated; /* passwords looked at */
+    int authenticated; /* passwords checked */
     char token[32];    /* the only one that is good */
     struct rt_op *op;  /* NULL: it has ended */
     int err;
@@ -68,9 +68,9 @@ void town_answer(struct town_wire *w, size_t i, const void *message);
 void town_say(struct town_wire *w, size_t i, const void *message);
 /* The next message that a stream was sent; NULL: none yet. To be freed by protobuf_c_message_free_unpacked. */
 void *town_read(struct town_wire *w, size_t i, const ProtobufCMessageDescriptor *type);
-/* t->op is NULL once it has ended, with t->err. Of many the last is t->op. */
+/* t->op is NULL once it has ended, with t->err. If there are many, t->op is the last. */
 void town_submit(struct town *t, struct rt_op *op);
-/* Submits OP and waits for its end: its error. */
+/* Submits OP and waits for its end; returns its error. */
 int town_do(struct town *t, struct rt_op *op);
 void town_step(
     struct town *t); /* bytes to and fro, a turn, and time goes on if nothing else does */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model etcd that writes down all it is asked. */
+/* A model etcd that writes down everything it is asked. */
 #include "transcript.h"
 
 #include <setjmp.h>
@@ -75,7 +75,7 @@ static void say_bytes(ProtobufCBinaryData data)
             data.data[i]);
 }
 
-/* A card's `since` is the machine's. */
+/* A card's `since` depends on the machine. */
 static void say_value(ProtobufCBinaryData data)
 {
     size_t spaces = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transcript of what clients of the etcd engine ask of a server, and are told: all of it, in its order, as text.
+/* A transcript of what clients of the etcd engine ask of a server, and are told: all of it, in order, as text.
  *
  * The server is the model of the simulator (sim/etcd/store.h), without its faults; each client has a connection of its own.
- * A line that begins with ">" is a request, with what became of it behind "=>"; others are what a client was told. */
+ * A line that begins with ">" is a request, with its result after "=>"; others are what a client was told. */
 #ifndef ETCD_TRANSCRIPT_H
 #define ETCD_TRANSCRIPT_H
 
@@ -25,13 +25,13 @@ void transcript_forget(void);
 void transcript_run(void);         /* until nobody has anything to say, whatever time that takes */
 const char *transcript_text(void); /* since it was forgotten */
 extern bool transcript_hasty;      /* ops are run to their end only: no time goes by */
-extern bool transcript_refuses;    /* everything is, for want of a right */
+extern bool transcript_refuses;    /* everything, for lack of a right */
 extern bool transcript_swallows;   /* the request at which an op is canceled never arrives */
-extern int transcript_cancel_at; /* the so many-th request of it, an op is canceled; 0: it is not */
+extern int transcript_cancel_at; /* at the request of that number an op is canceled; 0: it is not */
 void transcript_give_up(char who,
-                        struct rt_op *op); /* ... the next one, for who submits it otherwise */
+                        struct rt_op *op); /* ... the next one, if it is submitted otherwise */
 
-/* Ops; each is run to where it ends, or waits. WHO's session is its own, if it has opened one. */
+/* Ops; each is run until it ends or waits. WHO's session is its own, if it has opened one. */
 struct rt_op *beat(char who, bool open);
 struct rt_op *beat_with(char who, uint64_t ticket); /* believing in that one */
 struct rt_op *join(char who, struct rt_join join);  /* of its session, unless durable */

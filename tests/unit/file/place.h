@@ -10,7 +10,7 @@
 
 extern char place_folder[64], place_url[96]; /* of the case that runs */
 
-/* How far CLOCK_REALTIME is off, for all of the case. Before 1970 it says nothing to numbers: they only count. */
+/* How far CLOCK_REALTIME is off, for the whole case. Before 1970 it does not affect numbers: they only count. */
 extern time_t place_shift_s;
 #define PLACE_YEAR_S ((time_t)365 * 24 * 3600)
 #define PLACE_NO_CLOCK_S (-100 * PLACE_YEAR_S)
@@ -23,7 +23,7 @@ size_t place_sessions(void);      /* names in s/ */
 void place_sql(const char *text); /* by a connection of its own */
 void place_write(const char *name, const char *text);
 
-/* First thing in a forked child: it ends with its parent, and at its first failed check. */
+/* Call first in a forked child: it ends with its parent, and at its first failed check. */
 void place_child(void);
 /* A process that joins NAME, and sleeps until it is ended; SIGKILL. */
 pid_t place_holder(const char *name, struct rt_join j);

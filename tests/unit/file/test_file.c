@@ -272,8 +272,8 @@ static void test_a_swept_session_is_told(void **state)
     user_close(&a);
 }
 
-/* SQLite's locks are the process's: a child that went on with what it inherited of them would have
- * none, and the parent's close would take the WAL away under it. */
+/* SQLite's locks belong to the process: a child that went on with those it inherited would have
+ * none, and the parent's close would remove the WAL under it. */
 static void test_a_child_may_open_its_own(void **state)
 {
     (void)state;
@@ -360,7 +360,7 @@ static void test_at_least_keeps_the_line(void **state)
     user_close(&b);
 }
 
-/* It counts from the grant, not from the asking: who has waited for an hour keeps its minute all the same. */
+/* It counts from the grant, not from the ask: one that has waited for an hour still keeps its minute. */
 static void test_at_least_begins_with_the_grant(void **state)
 {
     (void)state;
@@ -553,7 +553,7 @@ static void test_only_a_session_can_be_kept(void **state)
     user_close(&u);
 }
 
-/* Who is refused learns by whom; of a set nobody in particular is named. */
+/* A refusal says who holds it; for a set it names nobody in particular. */
 static void test_busy_names_who_holds(void **state)
 {
     (void)state;

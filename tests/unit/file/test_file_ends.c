@@ -134,7 +134,7 @@ static void give_database(sqlite3 *db)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* It gives up while somebody has the database, and goes on with another session, or goes: others may sweep
+/* It gives up while somebody has the database, and goes on with another session, or leaves: others may sweep
  * what it could not, though its process lives (sim --file --seed 18). */
 static void test_a_session_given_up_while_the_database_is_taken_is_dead(void **state)
 {
@@ -178,7 +178,7 @@ static void test_a_session_without_file_or_process_is_dead(void **state)
     user_close(&u);
 }
 
-/* Pids are used again: the process that has it now is not the one that held, and may live for years. */
+/* Pids are reused: the process that has one now is not the one that held, and may live for years. */
 static void test_a_pid_used_again_is_another_process(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_a_pid_used_again_is_another_process(void **state)
     user_close(&u);
 }
 
-/* Nor is it watched in place of that one: its end would never come. */
+/* Nor is it watched in place of the old one: its end would never come. */
 static void test_a_pid_used_again_is_not_watched(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void test_a_clock_set_back_while_one_waits(void **state)
 
 #define ENDED 600 /* more than one transaction takes out of a line, twice */
 
-/* A line full of counts that are over is an empty line: it takes any kind. */
+/* A line full of expired counts is an empty line: it takes any kind. */
 static void test_many_that_ended_make_no_kind(void **state)
 {
     (void)state;

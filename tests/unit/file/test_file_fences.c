@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded engine's fences: never behind the clock, so that a folder that was lost takes none of them back; and on
- * which file systems that is all there is to it. */
+/* The embedded engine's fences: never behind the clock, so that losing the folder takes none of them back; and on
+ * which file systems that is the only protection. */
 #include "place.h"
 
 #include "engine/file/file.h"
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #define HOUR_S ((time_t)3600)
-#define EXACT (INT64_C(1) << 53) /* what computes with doubles is exact below */
+#define EXACT (INT64_C(1) << 53) /* computing with doubles is exact below */
 
 static uint32_t fs_type; /* what the folder's file system is said to be; 0: what it is */
 
@@ -93,7 +93,7 @@ static void test_an_older_counter_goes_on_with_the_clock(void **state)
     assert_true(next_fence() > first);
 }
 
-/* The clock alone does not decide: neither one that was set back, nor a wrong one that was set right. */
+/* The clock alone does not decide: neither one that was set back, nor a wrong one that was corrected. */
 static void test_a_clock_set_back_takes_no_fence_back(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void test_a_clock_set_back_takes_no_fence_back(void **state)
     }
 }
 
-/* Beyond what computes exactly it counts. */
+/* Beyond what doubles hold exactly it just counts. */
 static void test_a_clock_of_any_year(void **state)
 {
     (void)state;

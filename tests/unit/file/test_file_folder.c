@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded engine: what it does to its folder, and what it says of one that will not do. */
+/* The embedded engine: what it does to its folder, and what it says of an unsuitable one. */
 #include "place.h"
 
 #include "engine/file/file.h"
@@ -171,7 +171,7 @@ static void test_a_damaged_counter_is_refused(void **state)
     }
 }
 
-/* ... also under who has it open: no number is taken from it, and nobody waits for ever. */
+/* ... even under somebody who has it open: no number is taken from it, and nobody waits for ever. */
 static void test_a_counter_damaged_in_use_is_refused(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded engine when any statement fails, once: what was refused had no effect, what is asked again is done once,
- * and nobody who waits is forgotten. */
+/* The embedded engine when any statement fails once: what was refused had no effect, what is retried is done once,
+ * and no waiter is forgotten. */
 #include "place.h"
 
 #include "engine/file/file.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* What goes wrong, once: a write finds no space; a transaction cannot begin now; the end of one is not told. */
+/* What goes wrong, once: a write finds no space; a transaction cannot begin now; the end of one is not reported. */
 enum fault { FULL, BUSY, LOST_BEFORE, LOST_BEHIND };
 
 static enum fault fault;
@@ -66,8 +66,8 @@ int sqlite3_errcode(sqlite3 *db)
 
 static int asked_again; /* ops that failed */
 
-/* Until it is neither refused for want of space nor left open. What may have been done is not there any more when
- * it is asked again: then it was. */
+/* Until it is neither refused for lack of space nor left open. If a retry no longer finds what an earlier try may have
+ * taken out, that try did it. */
 static int insist(struct user *u, struct rt_op *op)
 {
     for (bool open = false;; asked_again++) {
@@ -186,7 +186,7 @@ static void readers_and_a_break(struct user *a, struct user *b)
     long left = steps_left;
     if (fault == LOST_BEHIND)
         steps_left =
-            -1; /* who breaks and cannot ring leaves a holder that learns it with its next call only */
+            -1; /* a breaker that cannot ring leaves a holder that learns of it only by its next call */
     assert_int_equal(insist(b, &brk), 0);
     steps_left = left;
     user_hear(a, RT_TICKET_LOST, x.number, told_a);
@@ -242,7 +242,7 @@ static void an_observer(struct user *a, struct user *b)
     stands(b, "l", "");
 }
 
-/* SCENE once for each statement in it that may fail so. */
+/* SCENE once for each statement in it that may fail that way. */
 static void try_all(enum fault what, void (*scene)(struct user *a, struct user *b))
 {
     struct user a, b;
@@ -280,7 +280,7 @@ static void test_a_full_disk_refuses_and_has_done_nothing(void **state)
     try_scenes(FULL);
 }
 
-/* Whoever else is in the database is waited for: nobody is told. */
+/* It waits for whoever else is in the database: nobody is told. */
 static void test_a_busy_database_is_waited_for(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared folder, and somebody of its group who puts another thing in the place of what the engine has just made: the
- * rights of that must stay as they are. Whatever makes a name is followed by the swap, before the engine goes on. */
+/* A shared folder, and somebody of its group who puts another thing in place of what the engine has just made: that
+ * thing's rights must stay as they are. The swap follows whatever makes a name, before the engine goes on. */
 #include "place.h"
 
 #include "engine/file/file.h"
@@ -105,8 +105,8 @@ static mode_t mode_of(const char *path)
     return st.st_mode & 07777;
 }
 
-/* The engine and one who swaps NAME for the bait, whose rights are no concern of theirs: it may fail, not change them.
- * By another name the bait is found at FOUND. */
+/* The engine, and somebody who swaps NAME for the bait, whose rights are none of its business: it may fail, not change
+ * them. Under its other name the bait is found at FOUND. */
 static void try_swap(const char *name, const char *found)
 {
     struct user u;
@@ -174,7 +174,7 @@ static void test_a_link_in_place_of_the_bell(void **state)
     try_swap(".sock", NULL);
 }
 
-/* Whoever may write a folder may move what lies in it, whosever it is: no link is needed. */
+/* Whoever may write a folder may move what lies in it, whoever owns it: no link is needed. */
 static void test_another_thing_in_place_of_the_folder(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_another_thing_in_place_of_the_bell(void **state)
     user_close(&u);
 }
 
-/* With nobody in between all of it is the group's, whatever the umask. */
+/* With nobody interfering all of it is the group's, whatever the umask. */
 static void test_all_is_shared(void **state)
 {
     (void)state;

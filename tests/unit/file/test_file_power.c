@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-#define CHECKPOINT_BYTE 121 /* of the shm: SQLite's lock of who folds the WAL back */
+#define CHECKPOINT_BYTE 121 /* of the shm: SQLite's lock for folding the WAL back */
 
 static char disk[80]; /* the folder as it is on the disk; "": nobody looks */
 
-/* What is synced is on the disk; the journal of the making is deleted by then. */
+/* What is synced is on the disk; the journal of its creation is deleted by then. */
 static void note(int fd)
 {
     char link[32], path[128], command[256];
@@ -49,7 +49,7 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
-/* As one that folds the WAL back for long: no other can do it meanwhile, and sync by the way. */
+/* Like a client that takes long to fold the WAL back: no other can do it meanwhile, and sync along the way. */
 static int hold_checkpoint(void)
 {
     char path[96];
@@ -79,7 +79,7 @@ static uint64_t number_before(void)
     return j.number;
 }
 
-/* I2: a fence is not given before the reserve that it is of is on the disk, or it is given twice. */
+/* I2: a fence is not given before its reserve is on the disk, or it would be given twice. */
 static void test_no_fence_comes_back_after_a_power_loss(void **state)
 {
     (void)state;

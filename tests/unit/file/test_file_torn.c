@@ -102,7 +102,7 @@ static bool was_told(const struct other *o)
 
 /* ---- Deleted ------------------------------------------------------------------------------- */
 
-/* I1: who comes now is granted the lock, but not before its holder was told. */
+/* I1: a newcomer is granted the lock, but not before its holder was told. */
 static void no_second_holder(const char *command)
 {
     struct other o = start_other(true);
@@ -145,7 +145,7 @@ static int open_for(uint32_t call_ms, struct rota **out)
     return rota_open(out, place_url, &(struct rota_options){.call_ms = call_ms});
 }
 
-/* Who stands still cannot be told: it holds on, and the others hear why they do not get in. */
+/* A stopped process cannot be told: it keeps its hold, and the others hear why they do not get in. */
 static void test_a_stopped_holder_keeps_the_others_out(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_a_stopped_holder_keeps_the_others_out(void **state)
     end_other(&o);
 }
 
-/* A session that holds nothing looks at nothing by itself: it is asked to. */
+/* A session that holds nothing looks at nothing by itself: it has to be asked. */
 static void test_an_idle_session_lets_the_others_in(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_an_idle_session_lets_the_others_in(void **state)
     end_other(&o);
 }
 
-/* Who opened the database before, and has no session yet, goes where the others are. */
+/* A client that opened the database before, and has no session yet, goes where the others are. */
 static void test_a_client_without_session_goes_where_the_others_are(void **state)
 {
     (void)state;

@@ -109,7 +109,7 @@ static int guard_late(int index, void *arg)
     return err == ROTA_LOST ? 0 : 1;
 }
 
-/* Look and write are one step: who comes in between waits for the COMMIT, and then sees it. */
+/* Look and write are one step: one that comes in between waits for the COMMIT, and then sees it. */
 static void the_row_stays_locked_until_commit(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void who_waits_is_let_in(void **state)
     guard_sql_stock_is(9);
 }
 
-/* A server's clock that goes back does not take the fence with it. */
+/* When a server's clock goes back, the fence does not go back with it. */
 static void the_fence_grows_whatever_the_clock_says(void **state)
 {
     uint64_t fence;

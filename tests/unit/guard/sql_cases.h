@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guard and the lock in the caller's own transaction do on any SQL server. A program says how its server is
- * asked, and has cases of its own beside these. */
+/* What the guard and the lock in the caller's own transaction do on any SQL server. A program says how to ask its
+ * server, and has cases of its own besides these. */
 #ifndef GUARD_SQL_CASES_H
 #define GUARD_SQL_CASES_H
 
@@ -9,7 +9,7 @@
 
 struct guard_sql {
     const char *makes[2]; /* the statements that make the tables of both */
-    void *(*open)(void);  /* a connection of the caller's, that works */
+    void *(*open)(void);  /* a working connection of the caller's */
     void (*close)(void *db);
     void (*run)(void *db, const char *sql); /* must succeed */
     int (*guard)(void *db, const char *resource, uint64_t fence);
@@ -18,20 +18,20 @@ struct guard_sql {
     void (*make)(const char *sql);      /* what one statement does */
     int64_t (*number)(const char *sql); /* what it answers */
     void (*cut)(void *db);              /* ends DB's connection from outside */
-    const char *waits;                  /* how many wait for a lock of a row */
+    const char *waits;                  /* how many wait for a row lock */
 };
 
 extern const struct guard_sql guard_sql; /* of this program */
 extern void *guard_a, *guard_b;          /* two connections, open in each case */
 
-int guard_sql_cases(void); /* those that all have: how many failed */
+int guard_sql_cases(void); /* the shared ones: how many failed */
 
 /* Setup and teardown of a case: empty tables, and a table `stock` in which n is 7. */
 #define GUARD_CASE(name) cmocka_unit_test_setup_teardown(name, guard_sql_begin, guard_sql_end)
 int guard_sql_begin(void **state);
 int guard_sql_end(void **state);
 
-/* n := N, guarded, in a transaction of its own: what the guard says. */
+/* n := N, guarded, in a transaction of its own; returns what the guard says. */
 int guard_sql_set(void *db, uint64_t fence, long n);
 void guard_sql_stock_is(long n);
 bool guard_sql_one_waits(void *arg); /* for rt_await */

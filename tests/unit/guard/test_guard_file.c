@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard of a file: older fences are refused, what is there is there whole, bad things change nothing. */
+/* The guard of a file: older fences are refused, the file is always whole, and bad input changes nothing. */
 #include "lib/proc.h"
 #include "lib/scarce.h"
 #include "lib/servers.h"
@@ -239,7 +239,7 @@ static int free_descriptor(void)
     return fd;
 }
 
-/* Also when it is refused; and a program may have closed its own. */
+/* Even when it is refused; and a program may have closed its own. */
 static void descriptors_are_given_back(void **state)
 {
     int before = free_descriptor(), input = dup(STDIN_FILENO);
@@ -404,7 +404,7 @@ static bool is_waited_for(void *arg)
     return found;
 }
 
-/* We are inside, remove the fence's file and leave: who waited there must take the one that is found under the name. */
+/* We are inside, remove the fence's file and leave: a waiter must take the file that is now found under the name. */
 static void a_removed_fence_file_is_no_guard(void **state)
 {
     int fd = open(side, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -427,7 +427,7 @@ struct race {
     uint64_t last, failed;
 };
 
-/* Each write with the next fence; refused is whoever was overtaken. */
+/* Each write with the next fence; whoever was overtaken is refused. */
 static int race(int index, void *arg)
 {
     struct race *r = arg;

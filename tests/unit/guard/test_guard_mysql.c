@@ -65,7 +65,7 @@ const struct guard_sql guard_sql = {
     .make = make,
     .number = number,
     .cut = cut,
-    /* Not by innodb_trx: who asks that more often than ten times a second is shown the same for ever. */
+    /* Not by innodb_trx: asked more often than ten times a second, it shows the same for ever. */
     .waits = "SELECT variable_value FROM information_schema.global_status "
              "WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
 };
@@ -92,8 +92,8 @@ static void without_autocommit_all_is_in_one(void **state)
     assert_int_equal(number("SELECT count(*) FROM rota_guard"), 0);
 }
 
-/* Also where nothing changes: the same fence once more takes the lock. */
-/* The client library connects anew by itself, and there every statement commits: what is asked for is not there. */
+/* Even where nothing changes: the same fence once more takes the lock. */
+/* The client library reconnects by itself, and there every statement commits: the transaction is not there. */
 static void another_connection_is_no_transaction(void **state)
 {
     my_bool yes = 1;

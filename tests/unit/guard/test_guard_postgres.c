@@ -85,7 +85,7 @@ static void a_failed_transaction_is_none(void **state)
     assert_int_equal(number("SELECT count(*) FROM rota_guard"), 0);
 }
 
-/* Whose snapshot is older is told to begin anew, at the higher levels. */
+/* At the higher levels, a transaction whose snapshot is older is told to begin anew. */
 static void an_old_snapshot_is_busy(void **state)
 {
     (void)state;

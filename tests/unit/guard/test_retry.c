@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying again: as often as was said, and only what may be tried again. */
+/* Retries: as often as told, and only what may be retried. */
 #include <rota_guard.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void nothing_else_is_tried_again(void **state)
     }
 }
 
-/* Below 1 ms, 2, 4, ... 128: by chance anywhere, so that those who met once do not meet again. */
+/* Below 1 ms, 2, 4, ... 128: anywhere at random, so that those who collided once do not collide again. */
 static void pauses_grow_up_to_a_limit(void **state)
 {
     struct job job = {.busy = 30};

@@ -28,7 +28,7 @@ static void test_pieces(void **state)
     rt_arena_fini(&a);
 }
 
-/* What was large goes back with its message, one small block stays. */
+/* Large blocks are freed with their message, one small block stays. */
 static void test_reset(void **state)
 {
     struct rt_arena a = {.most = MOST};
@@ -48,7 +48,7 @@ static void test_reset(void **state)
     scarce_end();
 }
 
-/* Where little is expected the first block is small, and no other. */
+/* Where little is expected only the first block is small. */
 static void test_first(void **state)
 {
     struct rt_arena a = {.most = MOST, .first = 1000};
@@ -83,7 +83,7 @@ static void test_limit(void **state)
     rt_arena_fini(&a);
 }
 
-/* One message may be as large as the next: what is kept between them does not count against it. */
+/* One message may be as large as the next: what is kept between them does not count against the limit. */
 static void test_limit_after_reset(void **state)
 {
     struct rt_arena a = {.most = MOST};
@@ -101,7 +101,7 @@ static void test_limit_after_reset(void **state)
     rt_arena_fini(&a);
 }
 
-/* That the heap has none is not the limit, and is known until the next message. */
+/* An exhausted heap is not the limit, and is remembered until the next message. */
 static void test_no_memory(void **state)
 {
     struct rt_arena a = {.most = MOST};

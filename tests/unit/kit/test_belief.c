@@ -127,7 +127,7 @@ static void test_ask(void **state)
     assert_int_equal(l.count, 0);
 }
 
-/* What lacks something says nothing: all would be lost. */
+/* An incomplete answer says nothing: otherwise all would be lost. */
 static void test_no_memory(void **state)
 {
     (void)state;

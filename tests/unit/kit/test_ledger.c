@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger in virtual time: what is told when, and how often it was sent. */
+/* The ledger in virtual time: what is told and when, and how often it was sent. */
 #include "engine/kit/ledger.h"
 
 #include <setjmp.h>
@@ -226,7 +226,7 @@ static void given_up(void **state)
     assert_int_equal(large.err, ROTA_NOMEM);
 }
 
-/* In the order of their adding, also what comes back; a `first` one before all. */
+/* In the order they were added, even those that come back; a `first` one before all. */
 static void keeps_its_place(void **state)
 {
     static struct asked a = {0}, b = {.entry.again = true}, c = {0}, d = {.entry.first = true};

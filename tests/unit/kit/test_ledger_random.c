@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger against a naive model: a thousand lives of a few entries, whatever comes in whatever order, also from inside
- * `ended`. The model keeps of each entry what it was, and says what it must be told, and until when.
+/* The ledger against a naive model: a thousand lives of a few entries, whatever comes in whatever order, even from
+ * inside `ended`. The model remembers what each entry was, and says what it must be told, and until when.
  *
  *   test_kit_ledger_random [SEED]     only that one */
 #include "engine/kit/dial.h"
@@ -172,7 +172,7 @@ static void come_back(struct asked *a)
         rt_ledger_again(&ledger, &a->entry, how == 1);
 }
 
-/* One step, whatever it is. What is drawn and cannot be done is not done. */
+/* One random step. What is drawn but cannot be done is skipped. */
 static void act(void)
 {
     int64_t what = draw(12) % 8; /* adds are as many as all that ends them */
@@ -212,7 +212,7 @@ static void other(void *arg, struct rt_timer *t, int64_t at)
     fail();
 }
 
-/* The timer fires at all its times; afterwards nobody is left whose time is over. */
+/* The timer fires whenever it is due; afterwards nobody whose time is over is left. */
 static void pass(int64_t ms)
 {
     int64_t until = now() + ms * RT_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations whose looks the test answers: which op ends when, what is told, and what is freed. */
+/* Observations whose looks the test answers: when each op ends, what is told, and what is freed. */
 #include "engine/kit/observe.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"

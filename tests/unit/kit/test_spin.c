@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets of which the server knows only who holds: who waits is asked for again, together with its set; what becomes of an
+/* Tickets of a server that knows only who holds: a waiter is asked for again, together with its set; what becomes of an
  * answer whose ticket has gone; when a session is over. */
 #include "engine/kit/spin.h"
 
@@ -271,7 +271,7 @@ static void test_renewed(void **state)
     assert_string_equal(told, "4 - 0 0; ");
 }
 
-/* What is held, and what is being asked for. */
+/* What is held, and what is being requested. */
 static void test_dues(void **state)
 {
     struct rt_join held = {.name = "held"}, joining = {.name = "joining"};

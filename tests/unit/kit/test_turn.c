@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops of one name begin one after the other, of others at once; a set waits for all its names. */
+/* Ops on one name begin one after the other, those on different names at once; a set waits for all its names. */
 #include "engine/kit/turn.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"
@@ -115,7 +115,7 @@ static void a_set_waits_for_all_its_names(void **state)
     assert_int_equal(rt_turn_names(begun[2]), 2);
 }
 
-/* What cannot be begun lets the next one go, however many there are. */
+/* An op that cannot begin lets the next one go, however many there are. */
 static void what_fails_at_once(void **state)
 {
     struct rt_op first = leave_of("a"), last = leave_of("a"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Redis, a proxy before it, and clients that say what they expect. */
+/* A Redis, a proxy in front of it, and clients that say what they expect. */
 #include "proxied.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fault proxy before a real Redis: what it does to all that passes, and what it counts. */
+/* The fault proxy in front of a real Redis: what it does to all that passes, and what it counts. */
 #include "proxied.h"
 
 #include <errno.h>
@@ -175,7 +175,7 @@ static void delays_are_at_least_what_was_asked(void **state)
     redisFree(c);
 }
 
-/* Chaos delays each chunk otherwise, and never lets one overtake another. */
+/* Chaos delays each chunk differently, and never lets one overtake another. */
 static void chaos_keeps_the_order(void **state)
 {
     redisContext *c = connect_through();
@@ -341,7 +341,7 @@ static int sleep_on(int index, void *arg)
     return 0;
 }
 
-/* Tests fork; what a child has copies of must end all the same. */
+/* Tests fork; a connection of which a child has copies must end all the same. */
 static void a_forked_child_keeps_nothing_open(void **state)
 {
     redisContext *a = connect_through(), *b = connect_through(), *c;

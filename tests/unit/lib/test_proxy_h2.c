@@ -48,13 +48,13 @@ static bool is_settled(void *arg, const struct rt_proxy_counts *counts)
     return counts->replies >= *(uint64_t *)arg && counts->replies >= counts->requests;
 }
 
-/* Returns when all has been answered, at least so many. */
+/* Returns once everything has been answered, and at least that many. */
 static void settle(struct bench *b, uint64_t replies)
 {
     assert_true(rt_proxy_await(b->proxy, is_settled, &replies, SOON_MS));
 }
 
-/* A client that has its session, and has looked at it when its watch was there. */
+/* A client that has its session, and has looked at it once its watch was there. */
 static int open_with(struct bench *b, uint32_t ttl_ms)
 {
     struct rt_proxy_options opts = {.framing = &rt_proxy_h2, .port = b->etcd.node[0].server.port};
@@ -172,7 +172,7 @@ static void a_request_comes_twice_and_is_answered_once(void **state)
     assert_int_equal(counts_of(b).requests - before.requests, 4);
 }
 
-/* The client takes it for what it is, illegal, and asks again on another connection. */
+/* The client sees that it is illegal, and asks again on another connection. */
 static void an_answer_that_comes_twice_is_none(void **state)
 {
     struct bench *b = *state;
@@ -183,7 +183,7 @@ static void an_answer_that_comes_twice_is_none(void **state)
     assert_int_equal(counts_of(b).connections, 2);
 }
 
-/* What waits for it waits; all else on the connection goes on. Asked again on another it is answered. */
+/* What waits for it waits; all else on the connection goes on. Asked again on another, it is answered. */
 static void lost(struct bench *b, enum rt_fault_on on)
 {
     uint32_t f = fault(b, on, RT_FAULT_DROP, ACQUIRE);

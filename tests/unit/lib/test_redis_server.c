@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real Redis that tests stand on: restarts, failovers, slots that move, certificates, rights. */
+/* The real Redis that tests rely on: restarts, failovers, moving slots, certificates, rights. */
 #include "lib/proc.h"
 #include "lib/redis_server.h"
 
@@ -148,7 +148,7 @@ static X509 *load(const char *path)
     return cert;
 }
 
-/* What a client that trusts CA and expects localhost says to the certificate. */
+/* What a client that trusts CA and expects localhost says of the certificate. */
 static int verdict(const char *ca_path, const char *cert_path)
 {
     X509_STORE *store = X509_STORE_new();

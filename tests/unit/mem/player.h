@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients of an engine in virtual time, for unit tests: they submit ops and write down, in one
+/* Clients of an engine in virtual time, for unit tests: they submit ops and record, in one
  * line of text, what they are told. */
 #ifndef PLAYER_H
 #define PLAYER_H
@@ -14,7 +14,7 @@ struct player {
     struct rt_conn *conn; /* as the client sees it, wrappers and all */
     struct rt_conn *mem;  /* the mem connection inside */
     uint64_t session;
-    int ended;       /* ops given back */
+    int ended;       /* ops returned */
     char told[4096]; /* events, e.g. "GRANTED a 3; " */
     char log[16384]; /* up->log, a line each */
 };
@@ -35,7 +35,7 @@ void stage_fini(struct stage *stage);
 int player_open(struct stage *stage, struct player *p, const char *label, uint32_t ttl_ms);
 void player_close(struct stage *stage, struct player *p);
 
-/* Delivers to everybody until nobody is left to be told. */
+/* Delivers to everybody until nobody has anything left to hear. */
 void stage_settle(struct stage *stage);
 /* Moves the clock, timer by timer. */
 void stage_advance(struct stage *stage, int64_t ms);

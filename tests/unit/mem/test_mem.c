@@ -424,7 +424,7 @@ static void test_a_beat_answers_its_times(void **state)
     }
 }
 
-/* By number as by nonce; and of one that waits nothing was ever to be kept. */
+/* By number as well as by nonce; and for one that waits there was never anything to keep. */
 static void test_at_least_untold(void **state)
 {
     (void)state;

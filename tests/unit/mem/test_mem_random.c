@@ -116,7 +116,7 @@ static void step_join(struct player *p)
     assert_true(rv == 0 || rv == ROTA_BUSY || rv == ROTA_LOST || rv == ROTA_NOMEM);
 }
 
-/* One of the last dozen, of whom ever, in any line: mostly right by luck. */
+/* One of the last dozen, anybody's, in any line: right mostly by luck. */
 static void step_ticket(struct player *p, uint64_t most)
 {
     uint64_t number = most > 12 ? most - pick(12) : most;

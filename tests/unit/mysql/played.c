@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link whose server is played by the test. */
+/* A link whose server the test plays. */
 #include "played.h"
 
 #include "lib/scarce.h"
@@ -47,7 +47,7 @@ static struct played *of(struct rt_sql_link *l)
 {
     struct played *p = l->owner;
     assert_ptr_equal(p->link, l);
-    assert_int_equal(p->downs, 0); /* nothing comes behind it */
+    assert_int_equal(p->downs, 0); /* nothing comes after it */
     if (p->drops && p->link != NULL) {
         p->drops = false;
         rt_mysql_driver.drop(l, on_dropped);

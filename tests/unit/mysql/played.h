@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link whose server is played by the test, packet by packet, in virtual time. */
+/* A link whose server the test plays, packet by packet, in virtual time. */
 #ifndef MYSQL_PLAYED_H
 #define MYSQL_PLAYED_H
 
@@ -8,7 +8,7 @@
 
 #define PLAYED_PASSWORD "of-the-test"
 #define PLAYED_SALT "abcdefghijklmnopqrst"
-#define PLAYED_CAPS 0x80bff7ffu /* all that MariaDB can, but TLS and no EOF */
+#define PLAYED_CAPS 0x80bff7ffu /* all that MariaDB can, except TLS and no EOF */
 #define PLAYED_NO_EOF (1u << 24)
 
 struct played {
@@ -26,7 +26,7 @@ struct played {
     int err;
     enum rt_sql_end end;
     size_t failed;
-    int64_t changed; /* of the last step that told */
+    int64_t changed; /* of the last step that said */
     char why[512], row[512];
     bool drops; /* the link in every up-call */
 };
@@ -36,7 +36,7 @@ bool played_open(struct played *p, const char *url, const char *password);
 void played_close(struct played *p);
 void played_turn(struct played *p);
 void played_pass(struct played *p, uint32_t ms);
-/* Says bytes; a packet; and whatever comes, one byte at a time. */
+/* The server says N bytes. */
 void played_bytes(struct played *p, const void *bytes, size_t n);
 void played_hang_up(struct played *p);
 
@@ -53,7 +53,7 @@ void said_greeting(struct said *s, uint32_t caps, const char *plugin);
 void said_ok(struct said *s, uint64_t affected, uint64_t id, bool more);
 void said_error(struct said *s, unsigned code, const char *text);
 void said_end(struct said *s, bool no_eof, bool more); /* of rows, or columns */
-/* COUNT columns of TYPE, then what a row of them has; TEXT: each cell's, "" for null. */
+/* COUNT columns of TYPE, then the cells of one row; TEXT: each cell's, "" for null. */
 void said_columns(struct said *s, size_t count, uint8_t type, bool no_eof);
 void said_row(struct said *s, size_t count, const char *text);
 /* A good answer to what the link has sent, whatever it was; false: it waits for nothing. */

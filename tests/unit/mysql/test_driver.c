@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's links on a real MariaDB: how they come up, or why not; what ends flights, and that nothing of those is done. */
+/* The driver's links on a real MariaDB: how they come up, or why not; what ends flights, and that nothing of such
+ * flights is done. */
 #include "../sql/rider.h"
 #include "lib/mysql_server.h"
 #include "lib/rogue.h"
@@ -164,7 +165,7 @@ static void who_is_no_server(void **state)
     }
 }
 
-/* What mysql's own tools know is known here. */
+/* What mysql's own tools understand is understood here. */
 static void my_cnf(void **state)
 {
     struct rider r;
@@ -214,7 +215,7 @@ static void odd_settings(void **state)
         "max_join_size=DEFAULT");
 }
 
-/* Where every table is made as another kind there are none, rather than some that forget. */
+/* Where every table would be made with another engine, there are none, rather than some that forget. */
 static void no_other_kind_of_table(void **state)
 {
     struct rider r;
@@ -254,7 +255,7 @@ static void hold(struct rt_mariadb_client *c, const char *name)
     assert_string_equal(rt_mariadb_client_ask(c, sql), "");
 }
 
-/* What was sent stands before a lock. (The tables INNODB_TRX and the like are not made anew for who asks all the time.) */
+/* What was sent waits for a lock. (INNODB_TRX and the like are not refreshed for a client that asks all the time.) */
 static void until_it_waits(void)
 {
     while (number("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS "
@@ -285,7 +286,7 @@ static void lock_waits(void **state)
     rider_close(&r);
 }
 
-/* TAKEs and GIVEs stand by themselves: one that is held up is told as one that was not so. */
+/* TAKEs and GIVEs stand by themselves: one that is blocked is reported like one whose condition did not hold. */
 static void each_by_itself(void **state)
 {
     struct rider r;
@@ -312,8 +313,7 @@ static void each_by_itself(void **state)
     rider_close(&r);
 }
 
-/* The other one has done more, so ours is the one that the server ends: all of it is undone, and nothing of it is done
- * behind that. */
+/* The other one has done more, so the server ends ours: all of it is undone, and nothing of it is done after that. */
 static void deadlocks(void **state)
 {
     struct rider r;
@@ -336,7 +336,7 @@ static void deadlocks(void **state)
     rider_close(&r);
 }
 
-/* A heartbeat is done as far as it came: it may as well be done twice. A flight that writes anything else is not. */
+/* A heartbeat is done as far as it got: it may as well be done twice. A flight that writes anything else is not. */
 static void what_may_be_done_twice(void **state)
 {
     static const char renewed[] =
@@ -373,7 +373,7 @@ static void tickets_of_nobody(void **state)
     rider_close(&r);
 }
 
-/* Who is about to join is not buried. */
+/* A client that is about to join is not buried. */
 static void a_session_that_joins_is_locked(void **state)
 {
     struct rider r;
@@ -429,7 +429,7 @@ static void killed(void **state)
     rider_close(&r);
 }
 
-/* One statement that is killed while it waits: whether it had committed cannot be told from the answer. */
+/* One statement is killed while it waits: the answer does not tell whether it had committed. */
 static void killed_alone(void **state)
 {
     struct rider r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers fuzzed: random bytes, and good answers mutated, cut and joined otherwise, while greeting and in flights. Nothing
+/* Answers fuzzed: random bytes, and good answers mutated, cut and rejoined, while greeting and in flights. Nothing
  * crashes or hangs, every flight ends exactly once, the link at most once, and memory stays bounded.
  *
  *   test_mysql_fuzz [ROUNDS [SEED]] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every step of the contract on a real MariaDB; and once more in the way in which MySQL has to be told, whose EXECUTE takes
- * variables only: MariaDB understands that, too. */
+/* Every step of the contract on a real MariaDB; and once more in the form that MySQL needs, whose EXECUTE takes only
+ * variables: MariaDB understands that, too. */
 #include "../sql/steps.h"
 #include "engine/mysql/mysql.h"
 #include "lib/mysql_server.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The protocol with a server that the test plays: cut at every byte, in the wrong order, too long, no protocol at all;
- * the ways to say a password; and what a flight's end is when the answer is an error, or none. */
+ * the ways to send a password; and how a flight ends when the answer is an error, or there is none. */
 #include "played.h"
 
 #include "lib/scarce.h"
@@ -419,7 +419,7 @@ static void unasked(void **state)
     ended(ROTA_PROTOCOL, "answered something else");
 }
 
-/* An error at the Nth statement of the slow flight, then what is said to ROLLBACK. */
+/* An error at the Nth statement of the slow flight, then the answer to ROLLBACK. */
 static void fail_at(size_t part, unsigned code)
 {
     const struct rt_mysql_link *l = rt_mysql_of(p.link);
@@ -487,7 +487,7 @@ static void what_a_commit_that_failed_means(void **state)
     fail_at(AT_JOIN, 1927); /* before it: certain, but the connection ends */
     assert_int_equal(p.end, RT_SQL_AGAIN);
     ended(ROTA_UNREACHABLE, "no");
-    fail_at(AT_BELL, 1317); /* behind it: done */
+    fail_at(AT_BELL, 1317); /* after it: done */
     assert_int_equal(p.end, RT_SQL_LANDED);
     assert_int_equal(p.downs, 0);
     played_close(&p);
@@ -563,7 +563,7 @@ static void flights_cut_at_every_byte(void **state)
     }
 }
 
-/* In an up-call everything is legal. */
+/* Inside an up-call everything is legal. */
 static void dropped_in_up_calls(void **state)
 {
     (void)state;

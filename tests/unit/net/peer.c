@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of streams: a stream that notes what it is told, and the other end by hand. */
+/* For tests of streams: a stream that records what it is told, and the other end by hand. */
 #include "peer.h"
 
 #include <arpa/inet.h>

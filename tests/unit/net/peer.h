@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of streams: a stream that notes what it is told, and the other end by hand. */
+/* For tests of streams: a stream that records what it is told, and the other end by hand. */
 #ifndef PEER_H
 #define PEER_H
 
 #include "net/stream.h"
 
-#define PEER_PATIENCE_MS 20000 /* nothing here takes so long unless it hangs */
+#define PEER_PATIENCE_MS 20000 /* nothing here takes this long unless it hangs */
 
 struct end {            /* our end of a stream */
     struct rt_stream s; /* first */
@@ -35,7 +35,7 @@ void peer_close(struct end *e); /* and waits until closed */
 /* One poll and one turn, as the client does; false: nothing came for PEER_PATIENCE_MS. */
 bool peer_turn(void);
 void peer_turns(int n); /* without waiting */
-/* Turns until *FLAG >= N; fails the test if that never comes. */
+/* Turns until *FLAG >= N; fails the test if that never happens. */
 void peer_until(const int *flag, int n);
 void peer_until_got(const struct end *e, size_t n);
 

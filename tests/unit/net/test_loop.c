@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop: timers, watches and wake-ups, as whoever polls its descriptor sees them. */
+/* The loop: timers, watches and wake-ups, as seen by whoever polls its descriptor. */
 #include "net/fd.h"
 #include "net/loop.h"
 
@@ -268,7 +268,7 @@ static void in_virtual_time_the_user_says_what_is_ready(void **state)
 
 /* ---- Descriptors: libuv aborts where it gets 0 to 2, or none ----------------- */
 
-/* In a process of its own, which libuv may take down; its exit code, or 128 + the signal. */
+/* Runs in a process of its own, which libuv may take down; returns its exit code, or 128 + the signal. */
 static int apart(int (*fn)(int arg), int arg)
 {
     int status = 0;
@@ -319,7 +319,7 @@ static void standard_descriptors_stay_the_programs(void **state)
         assert_int_equal(apart(live_without, closed), 0);
 }
 
-/* With room for just so many descriptors. */
+/* With room for just that many descriptors. */
 static int live_with(int room)
 {
     struct rlimit limit = {0};

@@ -141,7 +141,7 @@ static void the_other_protocol(void **state)
     peer_close(&e);
 }
 
-/* A queue that is full lets the next one hang: neither refused nor accepted. */
+/* A full queue lets the next one hang: neither refused nor accepted. */
 static void nobody_takes_the_call(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void silence_ends_it(void **state)
     peer_turns(3);
     assert_int_equal(e.downs, 0);
     rt_stream_expect(&e.s, 3600000);
-    rt_stream_expect(&e.s, 10); /* the latest counts, also when it is sooner */
+    rt_stream_expect(&e.s, 10); /* the latest counts, even when it is sooner */
     peer_until(&e.downs, 1);
     assert_int_equal(e.err, ROTA_UNREACHABLE);
     assert_non_null(strstr(e.why, "did not answer within 10 ms"));
@@ -494,7 +494,7 @@ static void children_let_go_quietly(void **state)
 
 /* ---- Memory runs out ------------------------------------------------------------- */
 
-/* As much of a life as memory allows; whether it was whole. */
+/* As much of a stream's life as memory allows; returns whether it was whole. */
 static bool life(const char *host)
 {
     uint16_t port;

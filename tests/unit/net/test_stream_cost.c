@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a round trip costs, in system calls: one send, one poll, one look of epoll, one recv. */
+/* What a round trip costs in system calls: one send, one poll, one epoll look, one recv. */
 #include "lib/certs.h"
 #include "lib/proc.h"
 #include "peer.h"

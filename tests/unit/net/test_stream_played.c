@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams in virtual time: the other end is played, everything else is the same. */
+/* Streams in virtual time: the test plays the other end, everything else is the same. */
 #include "peer.h"
 
 #include <rota.h>
@@ -156,7 +156,7 @@ static void played_ends(void **state)
     pass(5000);
     assert_int_equal(play.writes, 0);
     finish(&e);
-    assert_int_equal(play.closes, 0); /* who ended it need not be told */
+    assert_int_equal(play.closes, 0); /* the one that ended it knows */
 }
 
 static void refusing_to_open(void **state)

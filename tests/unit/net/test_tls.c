@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS: whom we trust, whom we do not and what we say then, against a server in another process. */
+/* TLS: whom we trust, whom we do not, and what we say then; against a server in another process. */
 #include "lib/certs.h"
 #include "lib/proc.h"
 #include "lib/scarce.h"
@@ -305,7 +305,7 @@ static void tls_right_behind_what_was_written(void **state)
     finish(&t);
 }
 
-/* Nothing of ours that belongs behind TLS is sent to somebody else. */
+/* Nothing of ours that belongs inside TLS is sent to somebody else. */
 static void later_too_others_are_refused(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void later_too_others_are_refused(void **state)
 
 static const char resets[] = ""; /* it does not read what it is sent, and closes: TCP resets */
 
-/* What a stream says to a peer that answers its first bytes by WORDS and closes; NULL: never. */
+/* What a stream says of a peer that answers its first bytes with WORDS and closes; NULL: never. */
 static void odd_peer(const char *words, uint32_t connect_ms, int err, const char *why)
 {
     char errmsg[256], got[512];

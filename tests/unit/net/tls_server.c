@@ -49,7 +49,7 @@ static bool as_agreed(const SSL *ssl, const struct tls_server *how)
     return how->alpn == NULL || size == strlen(how->alpn);
 }
 
-/* The words before TLS, byte by byte: what comes behind them is OpenSSL's. */
+/* The words before TLS, byte by byte: what comes after them is OpenSSL's. */
 static bool hears(int fd, const struct tls_server *how)
 {
     char byte;

@@ -11,12 +11,12 @@ struct tls_server {
     const char *cert, *key;
     const char *client_ca; /* not NULL: clients must show a certificate */
     int version;           /* TLS1_2_VERSION, TLS1_3_VERSION */
-    const char *alpn;      /* not NULL: serves only those who ask for this protocol */
-    const char *begins;    /* not NULL: it wants to hear this in plain before TLS, and says ... */
+    const char *alpn;      /* not NULL: serves only clients that ask for this protocol */
+    const char *begins;    /* not NULL: it expects this in plain text before TLS, and says ... */
     const char *answers;   /* ... this, if that is not NULL */
     bool new_keys;         /* asks for new keys with each echo (TLS 1.3) */
 };
-/* Echoes to one client, until it goes; the process to wait for. */
+/* Echoes to one client until it goes; returns the process to wait for. */
 pid_t tls_serve(const struct tls_server *how, uint16_t *port);
 
 #endif

@@ -79,7 +79,7 @@ static void comes_up(void **state)
     free(unix_url);
 }
 
-/* Which is not that the tables are of another shape. */
+/* The reason is not that the tables are of another shape. */
 static void no_schema_to_make_them_in(void **state)
 {
     struct rider r;
@@ -109,7 +109,7 @@ static enum rt_sql_end makes(const char *params, char *why, size_t size)
     return end;
 }
 
-/* Who is led elsewhere by search_path makes no second tables, unless the URL says where. */
+/* A client that search_path leads elsewhere makes no second tables, unless the URL says where. */
 static void no_second_tables(void **state)
 {
     char why[512];

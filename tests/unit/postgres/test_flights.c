@@ -26,7 +26,7 @@ static char *url;
 
 static int sends, recvs;
 
-/* In the place of libc's, for libpq too. */
+/* In place of libc's, for libpq too. */
 ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
     sends++;
@@ -123,7 +123,7 @@ static void one_send_one_recv(void **state)
     rider_close(&r);
 }
 
-/* More than a socket takes: the rest leaves when there is room, and nobody is waited for. */
+/* More than a socket takes: the rest leaves when there is room, and nothing blocks. */
 static void large_flights(void **state)
 {
     static char bytes[4 << 20];
@@ -255,7 +255,7 @@ static void killed_in_the_air(void **state)
     rider_close(&r);
 }
 
-/* Statements that were prepared are of no more use when the tables are others. */
+/* Prepared statements are useless once the tables are different ones. */
 static void changed_tables(void **state)
 {
     struct rider r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pooler between us and the server: found out, whether or not it has others to serve. */
+/* A pooler between us and the server: detected, whether or not it has others to serve. */
 #include "../sql/rider.h"
 #include "lib/postgres_server.h"
 #include "lib/proc.h"
@@ -80,7 +80,7 @@ static void poolers_are_found_out(void **state)
     assert_string_equal(refusal("session", "?pooler=session"), "");
 }
 
-/* The same as a user sees it: one error, and no tables. By a pool by session all is as without. */
+/* The same as a user sees it: one error, and no tables. With a pool by session all is as without one. */
 static void users_are_told(void **state)
 {
     static const char *const none[] = {NULL};

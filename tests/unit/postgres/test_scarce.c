@@ -38,7 +38,7 @@ static void add(struct addrinfo **list, uint32_t address, const char *port)
     *list = a;
 }
 
-/* In the place of libc's, for libpq too: "several" is two addresses where nobody listens and then the server's. */
+/* In place of libc's, for libpq too: "several" is two addresses where nobody listens and then the server's. */
 int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                 struct addrinfo **out)
 {
@@ -147,7 +147,7 @@ static void low_descriptors(void **state)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
-/* Every allocation of `open` fails once: it is said, and nothing stays. */
+/* Every allocation of `open` fails once: the error says so, and nothing stays. */
 static void little_memory(void **state)
 {
     struct rt_conn conn = {.loop = &rider_loop, .ttl_ms = 10000, .call_ms = 5000};
@@ -178,7 +178,7 @@ static void little_memory(void **state)
     rt_url_fini(&url);
 }
 
-/* So much is left, and then nothing: it is said, or was enough; the next try is good. */
+/* That much is left, and then nothing: the error says so, or it was enough; the next try succeeds. */
 static void little_memory_on_the_way(void **state)
 {
     static const char *const hosts[] = {"127.0.0.1", "several"};
@@ -203,7 +203,7 @@ static void little_memory_on_the_way(void **state)
     }
 }
 
-/* A flight that cannot be noted does not leave. */
+/* A flight that cannot be recorded does not leave. */
 static void little_memory_for_a_flight(void **state)
 {
     struct rt_sql_step steps[RIDER_STEPS * 4];

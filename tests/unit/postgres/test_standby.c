@@ -131,7 +131,7 @@ static void settings_that_forget(void **state)
 
 /* ---- Several places --------------------------------------------------------------------------------------- */
 
-/* What a client that is strict is told. */
+/* What a strict client is told. */
 static void strictly(const char *at, int err, const char *says)
 {
     const struct rota_options opts = {.flags = ROTA_STRICT, .call_ms = 20000};
@@ -143,7 +143,7 @@ static void strictly(const char *at, int err, const char *says)
         rota_close(r);
 }
 
-/* Wherever they are named: two of them may take writes, and know nothing of each other. */
+/* Wherever they are named: two of them may accept writes, and know nothing of each other. */
 static void strict_wants_one_place(void **state)
 {
     unsigned port = primary.server.port;
@@ -196,7 +196,7 @@ static void what_the_doctor_finds(void **state)
     rider_close(&r);
 }
 
-/* Dead rows that nobody takes away: what is counted comes to be known a moment later. */
+/* Dead rows that nobody removes: their count becomes known a moment later. */
 static bool is_bloated(void *r)
 {
     return strncmp(verdict(r, "bloat"), "limited|", strlen("limited|")) == 0;
@@ -237,7 +237,7 @@ static void standbys(void **state)
     expect_doubt(&r, "a standby follows asynchronously");
     set("synchronous_standby_names", "second");
     assert_true(rt_await(is_sync, NULL, 20000));
-    expect_doubt(&r, ""); /* also for who may not look at it */
+    expect_doubt(&r, ""); /* even without the right to look */
     expect_verdict(&r, "outages survived", "kept|1 standbys, which this user may not");
     (void)rt_pg_do(&primary, "grant pg_monitor to rota");
     expect_doubt(&r, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the tests of dialects on a real Redis: users of them, what the server has, what INSPECT shows. */
+/* For the tests of dialects on a real Redis: their users, what the server has, what INSPECT shows. */
 #ifndef DIALECTS_H
 #define DIALECTS_H
 
@@ -16,7 +16,7 @@ void start(struct user *u, const char *dialect, uint32_t ttl_ms);
 /* What the server says to a question, as text; "" for nil. Until the next. */
 const char *ask(const char *format, const char *a, const char *b);
 
-/* The last place that `look` was shown, and its label. */
+/* The last place that `look` saw, and its label. */
 extern struct rota_place seen;
 extern char seen_label[256];
 size_t look(struct user *u, const char *name); /* how many there are */

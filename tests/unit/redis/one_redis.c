@@ -27,7 +27,8 @@ int one_redis_stop(void **state)
 int one_redis_cluster_start(void **state)
 {
     (void)state;
-    one_redis_cluster = rt_redis_cluster_new(NULL, false, 1);
+    static const struct rt_redis_options opts = {.patient = true};
+    one_redis_cluster = rt_redis_cluster_new(&opts, false, 1);
     one_redis_url = rt_redis_cluster_url(one_redis_cluster);
     return 0;
 }

@@ -100,7 +100,7 @@ bool calls(const char *command, enum rt_redis_script script)
     return strncmp(command, "EVAL ", 5) == 0 && strncmp(command + 5, text->text, text->length) == 0;
 }
 
-/* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
+/* The next command must be a call of SCRIPT. Returns its tag; *ARGS has the arguments after it. */
 uint64_t expect_call(enum rt_redis_script script, const char **args)
 {
     return expect_call_in(0, script, args);
@@ -128,7 +128,7 @@ void expect_no_call(void)
     assert_string_equal(played_next(&p, WORK), "");
 }
 
-/* Answers {TAG, STATUS, ...}: what follows in words, "i5" an integer, "sabc" a string. */
+/* Answers {TAG, STATUS, ...}; the rest is given in words: "i5" an integer, "sabc" a string. */
 void answer(uint64_t tag, int status, const char *words)
 {
     char text[1024], copy[512], *save = NULL;
@@ -181,7 +181,7 @@ void confirm(const char *channel)
     played_say(&p, PUSH, text);
 }
 
-/* The push connection comes to be and our own channel is confirmed. */
+/* The push connection is established and our own channel is confirmed. */
 void subscribe(void)
 {
     char channel[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of ops: a played server that has a user, and what that one was told. */
+/* For tests of ops: a played server with a user, and what the user was told. */
 #ifndef OPS_PLAYED_H
 #define OPS_PLAYED_H
 
@@ -13,7 +13,7 @@
 
 extern const struct rt_engine rt_engine_redis;
 extern struct played p;
-extern size_t work_stream; /* 0, until a test has it dialed again */
+extern size_t work_stream; /* 0, until a test has it redialed */
 extern size_t push_stream; /* 1, unless a link for WAIT came before it */
 
 /* What the user was told, in order: ops by what their `user` says, events by their kind. */
@@ -37,17 +37,17 @@ void expect_told(const char *text);
 
 /* Whether COMMAND calls SCRIPT, by its hash or with its text. */
 bool calls(const char *command, enum rt_redis_script script);
-/* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
+/* The next command must be a call of SCRIPT. Returns its tag; *ARGS has the arguments after it. */
 uint64_t expect_call(enum rt_redis_script script, const char **args);
 uint64_t expect_call_in(uint32_t room, enum rt_redis_script script, const char **args);
 void expect_no_call(void);
-/* Answers {TAG, STATUS, ...}: what follows in words, "i5" an integer, "sabc" a string. */
+/* Answers {TAG, STATUS, ...}; the rest is given in words: "i5" an integer, "sabc" a string. */
 void answer(uint64_t tag, int status, const char *words);
 void push_text(const char *channel, const char *text);
 void push(uint64_t count, const char *what);
 void push_in(uint32_t room, uint64_t count, const char *what);
 void confirm(const char *channel);
-/* The push connection comes to be and our own channel is confirmed. */
+/* The push connection is established and our own channel is confirmed. */
 void subscribe(void);
 
 struct joining {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of links: an engine in virtual time whose server is played by the test, word by word. */
+/* For tests of links: an engine in virtual time whose server the test plays, word by word. */
 #include "played.h"
 #include "lib/scarce.h"
 
@@ -262,7 +262,7 @@ uint64_t played_tag(const char *command)
     unsigned long long tag = 0;
     if (sscanf(command, "ECHO %llu", &tag) == 1)
         return tag;
-    /* EVALSHA sha 1 key tag; the text of EVAL has spaces: the tag is behind the key */
+    /* EVALSHA sha 1 key tag; the text of EVAL has spaces: the tag comes after the key */
     assert_int_equal(sscanf(command, "%15s", name), 1);
     const char *key = strstr(command, " 1 rota:{");
     assert_non_null(key);

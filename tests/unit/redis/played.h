@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of links: an engine in virtual time whose server is played by the test, word by word. */
+/* For tests of links: an engine in virtual time whose server the test plays, word by word. */
 #ifndef PLAYED_H
 #define PLAYED_H
 
@@ -22,7 +22,7 @@ struct played_asked {
     int answers, err, status;
     int order; /* of the answers, from 1 */
     char errmsg[256];
-    char text[128]; /* the first element behind tag and status */
+    char text[128]; /* the first element after tag and status */
 };
 
 struct played {
@@ -47,8 +47,8 @@ struct rt_url;
 bool played_try(struct played *p, const struct rt_url *url);
 void played_close(struct played *p);
 void played_turn(struct played *p);                  /* what was written is sent, timers due run */
-void played_pass(struct played *p, int64_t ms);      /* time goes by, timer by timer */
-void played_accept(struct played *p, size_t stream); /* its connection comes to be */
+void played_pass(struct played *p, int64_t ms);      /* time passes, timer by timer */
+void played_accept(struct played *p, size_t stream); /* its connection is made */
 /* The next command on STREAM as one text, its words with a space between; "" none. */
 const char *played_next(struct played *p, size_t stream);
 void played_say(struct played *p, size_t stream, const char *text); /* bytes, as they are */
@@ -61,11 +61,11 @@ void played_end(struct played *p, size_t stream); /* the server closes it */
 /* Answers the greeting as a good single server, until the link is ready. */
 void played_greet(struct played *p, size_t stream);
 void played_greet_as(struct played *p, size_t stream, const char *more); /* INFO with MORE */
-/* Answers the first flight only, INFO with MORE behind a master's. Reads it to its ECHO. */
+/* Answers only the first flight, INFO with MORE after a master's. Reads it to its ECHO. */
 void played_greet_first(struct played *p, size_t stream, const char *more);
-/* Reads the second flight: answers PUBLISH, gives the call of `meta`. */
+/* Reads the second flight: answers PUBLISH, returns the call of `meta`. */
 const char *played_meta(struct played *p, size_t stream);
-/* Sends a script call (BEAT with the argument WORD); which one. */
+/* Sends a script call (BEAT with the argument WORD); returns its index. */
 int played_ask(struct played *p, const char *word, int64_t deadline_ms);
 int played_ask_in(struct played *p, uint32_t room, const char *word, int64_t deadline_ms);
 /* Reads the next command, which must be a call with WORD; answers {tag, STATUS, WORD}. */

@@ -79,7 +79,7 @@ static void say_element(const redisReply *r)
         fail_msg("no element of a reply: type %d", r->type);
 }
 
-/* What was published since the last call, by its channel behind the room. */
+/* What was published since the last call, by the part of its channel after the room. */
 static void say_pushes(void)
 {
     freeReplyObject(redisCommand(story_work, "PUBLISH %s:sync now", STORY_ROOM));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stories of the Redis scripts, on a real server whose clock is a key.
  *
- * What is written down: "@5" is a time or a number, so many ms after the beginning, "@5+1" a us more; A to D are sessions
- * of clients a to d. A reply is all behind its tag; "|" begins what was pushed, "p a" to whom. */
+ * How it is written down: "@5" is a time or a number, 5 ms after the beginning, "@5+1" a us more; A to D are sessions
+ * of clients a to d. A reply is everything after its tag; "|" begins what was pushed, "p a" says to whom. */
 #ifndef SCRIPT_STORY_H
 #define SCRIPT_STORY_H
 
@@ -16,7 +16,7 @@ extern redisContext *story_work;
 int story_start(void **state); /* of the group: the server */
 int story_stop(void **state);
 int story_begin(void **state); /* of each: an empty server, the clock at 0 */
-int story_end(void **state);   /* ... and once all is over nothing is left in it */
+int story_end(void **state);   /* ... and when all is over nothing is left in it */
 
 /* What happened since the last look is exactly TEXT. */
 void story_expect(const char *text, const char *file, int line);
@@ -24,10 +24,10 @@ void story_expect(const char *text, const char *file, int line);
 void story_forget(void);
 
 void clock_at(int64_t ms);
-const char *sid(char who);          /* of A to D; some of them at once */
+const char *sid(char who);          /* of A to D; several are valid at once */
 const char *at(int64_t ms, int us); /* a time or a number, as text */
 
-/* The arguments behind the tag. */
+/* The arguments after the tag. */
 void story_run(enum rt_redis_script script, size_t n, const char *const *args);
 #define RUN(script, ...)                                                              \
     do {                                                                              \

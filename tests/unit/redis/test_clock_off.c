@@ -57,7 +57,7 @@ static void start(const char *so)
     unsetenv("ROTA_CLOCK_SHIFT");
 }
 
-/* One holds and gives it to another; the last fence. */
+/* One holds and gives it to another; returns the last fence. */
 static uint64_t hand_over(const char *url, uint64_t last)
 {
     struct user a, b;

@@ -130,7 +130,7 @@ static long long beat(const char *sid)
     return status;
 }
 
-/* The number of who is granted first in NAME; 0: nobody. Its time of grant in *SINCE. */
+/* The number of the first one granted in NAME; 0: nobody. Its time of grant in *SINCE. */
 static uint64_t holder(const char *name, int64_t *since)
 {
     redisReply *r = twin_script(&world, RT_REDIS_SCRIPT_INSPECT, 1, &name);
@@ -263,7 +263,7 @@ static void test_order_of_arrival(void **state)
     assert_int_equal(holder("line", NULL), 0);
 }
 
-/* A session lives until its end, and not longer, also where the end has more digits than now. */
+/* A session lives until its end, and no longer, even where the end has more digits than now. */
 static void test_sessions_over_the_digits(void **state)
 {
     static const struct {
@@ -326,7 +326,7 @@ static void test_heirs_over_the_digits(void **state)
     }
 }
 
-/* A number that is not the time it was given at is not taken for it. */
+/* A number that is not the time at which it was given is not taken for that time. */
 static void test_at_least_when_the_clock_went_back(void **state)
 {
     static const int64_t back[][2] = {{Y2026, Y2000}, {Y2286, Y2286}, {Y2026, Y1970 + 1}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialects beside their incumbents, whose commands the test says by hand on a real server: layouts to the byte, what is
- * refused, who wakes whom, replies that are lost. */
+/* The dialects beside their incumbents, whose commands the test says by hand on a real server: layouts to the byte,
+ * what is refused, who wakes whom, lost replies. */
 #include "dialects.h"
 #include "lib/proxy.h"
 
@@ -142,7 +142,7 @@ static void test_a_beat_tells_what_is_lost(void **state)
     }
 }
 
-/* A new link leads to a server that may not know what the old one knew: asked at once, not by the next beat. */
+/* A new link leads to a server that may not know what the old one knew: it is asked at once, not by the next beat. */
 static void test_a_new_link_tells_what_is_lost(void **state)
 {
     struct user u;
@@ -187,7 +187,7 @@ static void join_op(struct user *u, struct rt_op *op, struct rt_join *join, cons
     op->join.n = 1;
 }
 
-/* The answer to the SET is lost: nobody knows. Asked again, the same grant; given up, it is deleted. */
+/* The answer to the SET is lost: nobody knows. Asked again, it is the same grant; given up, it is deleted. */
 static void test_lost_reply_of_a_join(void **state)
 {
     const char *const dialects[] = {"token", "redisson", "redisson-fair", "redisson-rw"};
@@ -253,7 +253,7 @@ static void test_lost_reply_of_a_retry(void **state)
     }
 }
 
-/* 250 holds are renewed by three requests of one flight. */
+/* Three requests of one flight renew 250 holds. */
 static void test_renewal_is_batched(void **state)
 {
     struct user u;
@@ -295,7 +295,7 @@ static void test_what_is_asked_for_is_renewed(void **state)
     u.conn->engine->submit(u.conn, &op);
     while (rt_redis_integer(&one_redis, "EXISTS late") == 0)
         user_turn(&u, 10);
-    rt_redis_must(&one_redis, "PEXPIRE late 5000"); /* so much time has passed */
+    rt_redis_must(&one_redis, "PEXPIRE late 5000"); /* that much time has passed */
     beat.beat.session = u.session;
     u.conn->engine->submit(u.conn, &beat);
     while (rt_redis_integer(&one_redis, "PTTL late") <= 5000) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialects of Redisson beside its commands, said by hand on a real server: layouts to the byte, who wakes whom, the fair
- * queue, and the traps of locks.md. */
+/* The dialects of Redisson beside its commands, which the test says by hand on a real server: layouts to the byte, who
+ * wakes whom, the fair queue, and the traps of locks.md. */
 #include "dialects.h"
 
 #include <setjmp.h>
@@ -35,14 +35,14 @@ static void test_redisson_layout(void **state)
     user_close(&u);
 }
 
-/* What we publish is what Redisson's waiters hear: channel and text, also of a name with a brace. */
+/* What we publish is what Redisson's waiters hear: channel and text, even of a name with a brace. */
 static void test_redisson_release_is_told(void **state)
 {
     static const struct {
         const char *dialect, *name, *channel, *text, *then;
     } rows[] = {
         {"redisson", "told", "redisson_lock__channel:{told}", "0", NULL},
-        /* By '1' Redisson wakes only who sleeps already; '0' is kept for who is about to. */
+        /* '1' wakes only those in Redisson that already sleep; '0' is kept for those about to. */
         {"redisson-rw", "told", "redisson_rwlock:{told}", "1", "0"},
     };
     (void)state;
@@ -71,7 +71,7 @@ static void test_redisson_release_is_told(void **state)
     }
 }
 
-/* The word of a Redisson client wakes us: by time it would be minutes. */
+/* A Redisson client's message wakes us: by time alone it would take minutes. */
 static void test_redisson_wakes_us(void **state)
 {
     struct user u;
@@ -95,11 +95,11 @@ static void test_redisson_wakes_us(void **state)
     while (rt_redis_integer(
                &one_redis, "EVAL %s 0",
                "return redis.call('PUBSUB','NUMSUB','redisson_lock__channel:{woken}')[2]") != 0)
-        user_turn(&u, 10); /* who waits no more listens no more */
+        user_turn(&u, 10); /* no more waiting, no more listening */
     user_close(&u);
 }
 
-/* Where RFencedLock is used its tokens and ours are one sequence; where not, no key is made. */
+/* Where RFencedLock is used, its tokens and ours are one sequence; where not, no key is made. */
 static void test_redisson_goes_on_from_fenced_locks(void **state)
 {
     struct user u;
@@ -124,7 +124,7 @@ static void test_redisson_goes_on_from_fenced_locks(void **state)
 
 #define CHANNEL "redisson_lock__channel:{turn}"
 
-/* Behind a Redisson waiter we stand second, with a number; its turn is told to it alone, and ours to us. */
+/* Behind a Redisson waiter we stand second, with a number; it alone hears of its turn, and we of ours. */
 static void test_fair_queue_is_shared(void **state)
 {
     struct user u;
@@ -171,7 +171,8 @@ static void test_fair_queue_is_shared(void **state)
     user_close(&u);
 }
 
-/* Whom its time has passed stands in nobody's way; whom somebody dropped stands in line again, with another number. */
+/* A waiter whose time has passed stands in nobody's way; one that somebody dropped queues again, with another
+ * number. */
 static void test_fair_heads_that_are_over(void **state)
 {
     struct user a, b;
@@ -196,7 +197,7 @@ static void test_fair_heads_that_are_over(void **state)
     user_close(&b);
 }
 
-/* Whom Redisson dropped finds the lock free, and others had it meanwhile: its number is a later one than theirs. */
+/* One that Redisson dropped finds the lock free, and others had it meanwhile: its number is later than theirs. */
 static void test_fair_dropped_and_granted_at_once(void **state)
 {
     struct user a, b;
@@ -343,7 +344,7 @@ static void test_reader_is_not_wiped(void **state)
     user_close(&u);
 }
 
-/* Asked while it is being downgraded, whether somebody waits: of readers nobody says so, or they would keep each other out. */
+/* Asked during a downgrade whether somebody waits: readers do not count, or they would keep each other out. */
 static void test_downgrade_and_arm_at_once(void **state)
 {
     struct user u;

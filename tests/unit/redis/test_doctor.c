@@ -105,7 +105,7 @@ static void test_strict(void **state)
     rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
-/* Several addresses of which one is used: two that are primaries would each grant for itself, and nobody could tell. */
+/* Several addresses of which one is used: two primaries would each grant for themselves, and nobody could tell. */
 static void test_strict_of_several(void **state)
 {
     char *one = one_redis_url, several[128];
@@ -124,7 +124,7 @@ static void test_strict_of_several(void **state)
     rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
-/* Every right of the page's line, taken away alone, is missed by the doctor or when it is opened. */
+/* Every right of the page's line, taken away alone, is missed by the doctor or when the connection opens. */
 static void test_doctor_misses_rights(void **state)
 {
     static const char *const inside[] = {"ping", "eval", "hincrby", "zpopmin", "hrandfield", "del"};
@@ -192,8 +192,9 @@ static bool is_kept_by_a_restart(void)
     return rv == ROTA_BUSY;
 }
 
-/* On loading its file Redis 7.0.15 asks again whether scripts may, as the user default, and drops what that may
- * not (redis#14541). A server that does not any more is told too much here: then say so by its version. */
+/* On loading its file Redis 7.0.15 checks again whether scripts may, as the user default, and drops what that user may
+ * not (redis#14541). For a server that no longer does this the doctor says too much: then make it depend on the
+ * version. */
 static void test_default_user_off(void **state)
 {
     struct rt_findings f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor's whole report, for each setting of a server that the test plays: a user decides by it what to trust, so every
- * verdict, every reason and every remedy is written down here. */
+/* The doctor's whole report, for each setting of a server that the test plays: users decide by it what to trust, so
+ * every verdict, every reason and every remedy is written down here. */
 #include "lib/scarce.h"
 #include "played.h"
 
@@ -405,7 +405,7 @@ static void test_sentinel(void **state)
         "server: kept: Redis 7.0.15, primary told by Sentinel, 0 replicas\n");
 }
 
-/* Versions are numbers, not digits; and need not have all of them. */
+/* Versions are compared as numbers, not digits; and need not have all parts. */
 static void test_versions(void **state)
 {
     static const char *const versions[] = {"6.2.0", "6.10.1", "6.9", "7", "10.0.1"};
@@ -431,7 +431,7 @@ static const char *rules(const char *commands, const char *keys)
     return text;
 }
 
-/* What a restart does with what scripts wrote is asked of the user default; we are another. */
+/* What a restart does with what scripts wrote depends on the user default; we are another. */
 static void test_the_default_user(void **state)
 {
     static const struct {
@@ -515,7 +515,7 @@ static void test_the_default_user_is_not_to_be_asked(void **state)
             "GETUSER is refused to this user -> grant +acl|getuser, or look at the user default: "
             "docs/engines/redis.md, Traps\n");
     }
-    says.url = "redis://default@redis.example"; /* who is that user itself asks nothing */
+    says.url = "redis://default@redis.example"; /* that user itself asks nothing */
     says.acl = "-ERR it was asked\r\n";
     assert_int_equal(examine(), 0);
     expect_lines("one holder at a time (I1): kept: one server, appendfsync always\n");
@@ -577,7 +577,7 @@ static void test_nothing_is_heard(void **state)
 
 /* ---- Clocks ----------------------------------------------------------------------------- */
 
-/* The verdict begins with TEXT and goes on with REST behind the seconds. */
+/* The verdict begins with TEXT and goes on with REST after the seconds. */
 static void expect_clock(int64_t ahead_us, const char *text, const char *rest)
 {
     says.clock_us = ahead_us;

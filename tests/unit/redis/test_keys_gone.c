@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of ours that somebody deletes, or the server evicts, while their sessions live: nobody waits for ever
- * beside a free line, and who has lost its ticket is told by a heartbeat. */
+ * beside a free line, and a heartbeat tells whoever has lost its ticket. */
 #include "lib/user.h"
 #include "one_redis.h"
 
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define TTL_MS 10000
-#define SHORT_MS 1000
+#define SHORT_MS 3000 /* it ends in the case, but not before another waits */
 #define ROOM "rota:{0}"
 
 static int fresh(void **state)
@@ -36,7 +36,7 @@ static void lose_by_beats(struct user *u, uint64_t number, int beats)
 {
     for (int n = 0; n < beats; n++) {
         assert_int_equal(user_beat(u), 0);
-        /* What it tells is asked for behind its answer: an op more, and that is answered too. */
+        /* What it tells is requested after its answer: one more op, and that is answered too. */
         (void)user_lines(u, "none");
         if (was_told(u, RT_TICKET_LOST, number))
             return;
@@ -122,7 +122,7 @@ static void test_holders_are_gone(void **state)
     user_close(&b);
 }
 
-/* What ends by time is not known any more: the dead would never be swept. */
+/* What ends by time is no longer known: the dead would never be swept. */
 static void test_ends_are_gone(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static long long calls_of(const char *command)
     return strncmp(stat, "calls=", 6) == 0 ? strtoll(stat + 6, NULL, 10) : 0;
 }
 
-/* A heartbeat looks at so many tickets at most, in turn. */
+/* A heartbeat looks at a limited number of tickets, in turn. */
 static void test_tickets_are_looked_at_in_turn(void **state)
 {
     static const int gone[] = {3, 150, MANY - 1};

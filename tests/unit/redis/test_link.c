@@ -49,7 +49,7 @@ static void answer_echo(size_t stream)
     played_say(&p, stream, text);
 }
 
-/* The link is dialed again and greeted: its stream. */
+/* The link is redialed and greeted; returns its stream. */
 static size_t link_again(void)
 {
     size_t next = p.opened;

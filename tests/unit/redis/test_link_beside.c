@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links beside that for work: pushes that are listened to, replicas that are waited for. */
+/* The links beside the one for work: for listening to pushes, and for waiting for replicas. */
 #include "lib/scarce.h"
 #include "played.h"
 
@@ -136,7 +136,7 @@ static void wait_until(int64_t ms)
     played_turn(&p);
 }
 
-/* The link for WAIT comes to be, on a server that says MORE of itself. */
+/* The link for WAIT comes up, on a server that says MORE of itself. */
 static void greet_wait(size_t stream, const char *more)
 {
     played_accept(&p, stream);
@@ -203,7 +203,7 @@ static void test_replicas_of_another_run(void **state)
     played_close(&p);
 }
 
-/* The server's words for whoever waits, and the next one may ask again. */
+/* Whoever waits gets the server's words, and the next one may ask again. */
 static void test_replicas_refused(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_replicas_refused(void **state)
     played_close(&p);
 }
 
-/* Without the right that is known before anybody holds anything. */
+/* A missing right is known before anybody holds anything. */
 static void test_replicas_not_allowed(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void test_replicas_without_a_link(void **state)
     played_close(&p);
 }
 
-/* While there is no link everybody has the time that was given, and hears that there is none: not of replicas. */
+/* While there is no link, everybody has the time it was given, and hears that there is no link, not of replicas. */
 static void test_replicas_each_at_its_deadline(void **state)
 {
     (void)state;

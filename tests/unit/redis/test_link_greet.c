@@ -249,8 +249,9 @@ static void test_user_without_password(void **state)
     played_close(&p);
 }
 
-/* Pushes come over a link of their own, which has to say who it is as the first one did; else who waits hears nothing
- * until the next beat. A good answer is no confirmation of a channel, and a refusal cuts it, secrets unsaid. */
+/* Pushes come over a link of their own, which has to say who it is as the first one did; else waiters hear nothing
+ * until the next beat. A good answer does not confirm a channel, and a refusal cuts the link, without naming
+ * secrets. */
 static void test_push_link_says_who_it_is(void **state)
 {
     static const struct {
@@ -298,7 +299,7 @@ static size_t times_said(const char *what)
     return n;
 }
 
-/* Both links are refused, each in its own words, and dialed again for ever: each says so once, until it was well. */
+/* Both links are refused, each in its own words, and redialed for ever: each says so once, until it succeeds. */
 static void test_a_refusal_is_told_once_by_each_link(void **state)
 {
     (void)state;
@@ -603,7 +604,7 @@ static void test_password_is_wiped(void **state)
     begin("redis://h");
     char *kept = p.conn->link.password;
     assert_string_equal(kept, SECRET);
-    /* What was put together for AUTH is not left in the buffer either. */
+    /* What was assembled for AUTH is not left in the buffer either. */
     for (size_t i = 0; i + strlen(SECRET) <= p.conn->link.out_room; i++)
         assert_true(memcmp(p.conn->link.out + i, SECRET, strlen(SECRET)) != 0);
     played_close(&p);
@@ -688,7 +689,7 @@ static void say_nothing_to(const char *word)
     }
 }
 
-/* Wherever the greeting is answered so: the reason is told, and nothing goes on as if it were good. */
+/* Wherever the greeting gets such an answer, the reason is told, and nothing goes on as if it were good. */
 static void test_errors_without_words_anywhere(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where links lead: sentinels that are asked and heard, rooms of a cluster that move, pushes that
- * follow. test_link_beside.c has the links beside that for work. */
+ * follow. test_link_beside.c has the links beside the one for work. */
 #include "lib/scarce.h"
 #include "played.h"
 
@@ -254,7 +254,7 @@ static void test_node_without_a_room_is_left(void **state)
     played_close(&p);
 }
 
-/* "{0}" exactly: the slot before and the slot behind are not it. */
+/* "{0}" exactly: the slots before and after are not it. */
 static void test_slots_are_redis_own(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void test_room_has_moved(void **state)
     assert_int_equal(p.conn->link.places[1]->port, 7002);
     played_answer(&p, low, "a", 0); /* sent on at once */
     assert_int_equal(p.asked[0].err, 0);
-    /* The whole map is asked for, of whichever. */
+    /* The whole map is requested, from whichever node. */
     size_t s = p.streams[low].size > 0 ? low : high;
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7001);
@@ -307,8 +307,8 @@ static void assert_only_the_map(size_t s)
     assert_string_equal(played_next(&p, s), "");
 }
 
-/* The new owner has not all of its keys yet, and would take a line for empty: nobody is asked until
- * one of them has the whole room. */
+/* The new owner does not have all of its keys yet, and would take a line for empty: nobody is asked
+ * until one of them has the whole room. */
 static void test_room_is_being_moved(void **state)
 {
     size_t low, high;
@@ -403,7 +403,7 @@ static void test_node_is_lost(void **state)
     played_close(&p);
 }
 
-/* What went wrong is told to who waits in vain, and not that we closed another link ourselves. */
+/* Whoever waits in vain is told what went wrong, and not that we closed another link ourselves. */
 static void test_node_is_not_needed(void **state)
 {
     size_t low, high;
@@ -424,8 +424,8 @@ static void test_node_is_not_needed(void **state)
     played_close(&p);
 }
 
-/* A node whose rooms have gone is kept for the answers that it owes, and forgotten with its link: a cluster whose nodes
- * are replaced one by one does not make us remember them all. */
+/* A node whose rooms have gone is kept for the answers it owes, and forgotten with its link: a cluster whose nodes are
+ * replaced one by one does not make us remember them all. */
 static void test_node_that_owed_an_answer(void **state)
 {
     size_t low, high, nodes = 0;
@@ -453,8 +453,8 @@ static void test_node_that_owed_an_answer(void **state)
 
 /* ---- Nodes that let us in and are silent ---------------------------------------------------------------- */
 
-/* The node of room 0, where the layout's mark is, is silent from the beginning: who else tells the map is asked where
- * that room is now, and TO has it. */
+/* The node of room 0, where the layout's mark is, is silent from the beginning: another node that knows the map is
+ * asked where that room is now, and TO has it. */
 static void find_the_mark_at(uint16_t to)
 {
     played_open(&p, "redis://h:7001", NULL, 0);
@@ -508,7 +508,7 @@ static void test_silent_node_is_not_asked_for_the_map(void **state)
     played_close(&p);
 }
 
-/* Of several addresses one that is silent does not use up the time of the others. */
+/* Of several addresses, a silent one does not use up the others' time. */
 static void test_silent_seeds(void **state)
 {
     static const char *const urls[] = {"redis://h:7001,h:7002,h:7003",

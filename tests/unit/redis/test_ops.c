@@ -271,8 +271,8 @@ static void test_beat_knows_of_more_pushes(void **state)
     expect_told("");
 }
 
-/* A room of a cluster is left and entered again, by the same session, and what was pushed in an earlier stay may come
- * in the next: it does not count there (sim --cluster --seed 71001139: the grant that had its count was never told). */
+/* The same session leaves a room of a cluster and enters it again, and what was pushed in an earlier stay may arrive in
+ * the next: it does not count there (sim --cluster --seed 71001139: the grant that had its count was never told). */
 static void test_pushes_of_an_earlier_stay(void **state)
 {
     struct joining j;
@@ -293,7 +293,7 @@ static void test_pushes_of_an_earlier_stay(void **state)
     expect_no_call();
 }
 
-/* A ticket whose JOIN was given up: whoever does not know it gives it back. */
+/* A ticket whose JOIN was given up: a user that does not know it gives it back. */
 static void test_ghost(void **state)
 {
     struct rt_op op;
@@ -338,7 +338,7 @@ static void test_pages(void **state)
     expect_told("lost b 12");
 }
 
-/* A confirmed subscription: what was pushed before it is lost. Only who waits must know at once. */
+/* A confirmed subscription: what was pushed before it is lost. Only waiters must know at once. */
 static void test_subscribed_late(void **state)
 {
     struct joining j;
@@ -357,8 +357,9 @@ static void test_subscribed_late(void **state)
 
 /* ---- Replicas --------------------------------------------------------------------------- */
 
-/* A grant that is wanted at once: told with it when the replicas have it. It was asked for again instead, and whoever
- * does not know the ticket was told again, and so on as fast as the server answered (sim --redis --seed 100000265). */
+/* A grant that is wanted at once: both are told when the replicas have it. It used to be asked for again instead, a
+ * user that did not know the ticket was told again, and so on as fast as the server answered (sim --redis --seed
+ * 100000265). */
 static void test_wanted_while_the_replicas_are_waited_for(void **state)
 {
     (void)state;
@@ -423,8 +424,7 @@ static void test_no_beat_before_what_was_lost(void **state)
     expect_told("beat ok");
 }
 
-/* Nor while what it answered could not be made use of, be it for want of memory: it is asked again (sim --redis
- * --seed 1001311). */
+/* Nor while its answer could not be used, be it for lack of memory: it is asked again (sim --redis --seed 1001311). */
 static void test_no_beat_while_nothing_is_learned(void **state)
 {
     struct rt_op op;
@@ -507,7 +507,7 @@ static void test_cancel(void **state)
     expect_told("leave CANCELED"); /* it never left */
 }
 
-/* Of several it is the one that was named, flying or waiting. */
+/* Of several, it is the one that was named, flying or waiting. */
 static void test_cancel_one_of_several(void **state)
 {
     struct joining j;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every error that a server may answer with: what the user is told, in which words, and whether it is asked again. An error
- * that a script ended with after it wrote is told as UNKNOWN (I5); one from before it wrote is not: nothing was done. */
+/* Every error that a server may answer with: what the user is told, in which words, and whether the op is retried. An
+ * error that ends a script after it wrote is told as UNKNOWN (I5); one from before it wrote is not: nothing was
+ * done. */
 #include "ops_played.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 
 #define AT "redis redis.example:6379 "
 
-/* The call that was read ends with ERROR, and so does its ECHO go. */
+/* The call that was read ends with ERROR; its ECHO is answered as ever. */
 static void refuse(const char *error)
 {
     char text[512], tag[24];
@@ -140,7 +141,7 @@ static void test_refused_before_it_wrote(void **state)
     }
 }
 
-/* What changes nothing that does not end by itself is never UNKNOWN: it is asked again, or told. */
+/* An op that changes only what ends by itself is never UNKNOWN: it is retried, or its error is told. */
 static void test_a_look_is_told(void **state)
 {
     struct rt_op op = {.kind = RT_OP_OBSERVE, .user = other_name};
@@ -180,7 +181,7 @@ static void test_a_right_is_named(void **state)
     teardown(state);
 }
 
-/* A function may run later than it stands there: behind what was written. */
+/* A function may run later than its place in the text: after something was written. */
 static void test_refused_inside_a_function(void **state)
 {
     struct rt_op op = {.kind = RT_OP_BREAK, .user = other_name};

@@ -27,7 +27,7 @@ static void fail_at(enum rt_redis_script script, const char *error, const char *
     played_say(&p, WORK, text);
     snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(played_next(&p, WORK)));
     snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(tag), tag);
-    played_say(&p, WORK, text); /* the ECHO behind it */
+    played_say(&p, WORK, text); /* the ECHO after it */
 }
 
 #define NO_RIGHT "NOPERM this user has no permissions"
@@ -54,7 +54,7 @@ static void test_leave_fails_half_way(void **state)
     expect_told("leave UNREACHABLE"); /* Redis says that before the first write */
 }
 
-/* Half of a room was moved under a script's feet. */
+/* Half of a room was moved away under a running script. */
 static void test_leave_meets_a_key_that_moved(void **state)
 {
     struct rt_op op;
@@ -128,7 +128,7 @@ static void test_set_fails_half_way(void **state)
 /* ---- No memory -------------------------------------------------------------------------- */
 
 /* A push that overtook the answer to its JOIN, and could not be kept until that came: told at once, it would
- * be of a ticket that nobody knows, and the one who waits would wait for ever. The room is asked instead. */
+ * name a ticket that nobody knows, and the waiter would wait for ever. The room is asked instead. */
 static void test_push_that_cannot_be_kept(void **state)
 {
     struct joining j;

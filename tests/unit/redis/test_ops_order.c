@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes first, and what is forgotten when: ops against a server that the test plays. */
+/* What comes first, and when things are forgotten: ops against a server that the test plays. */
 #include "ops_played.h"
 
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* After an outage the server is asked first what it knows of our tickets: what was submitted meanwhile, however early, is sent
- * behind it, so that nobody hears of a success before it hears of a loss. */
+/* After an outage the server is first asked what it knows of our tickets: what was submitted meanwhile, however early,
+ * is sent after that, so that nobody hears of a success before it hears of a loss. */
 static void test_what_is_held_comes_first(void **state)
 {
     struct joining j, k;
@@ -54,7 +54,8 @@ static void fail_at(enum rt_redis_script script, const char *where)
     played_say(&p, WORK, text);
 }
 
-/* What is to be taken back is remembered as long as its session: a ticket of the next one is a ticket. */
+/* What is to be taken back is remembered as long as its session: a ticket of the next session is a ticket of its
+ * own. */
 static void test_what_was_given_up_ends_with_the_session(void **state)
 {
     struct joining j;
@@ -75,7 +76,7 @@ static void test_what_was_given_up_ends_with_the_session(void **state)
     expect_told("join ok");
 }
 
-/* A set whose taking back was not confirmed is taken back when it is asked again, every ticket of it, and not put. */
+/* A set whose withdrawal was not confirmed is taken back when it is asked again, every ticket of it, and not put. */
 static void test_a_set_is_taken_back_again(void **state)
 {
     struct rt_op op = {.kind = RT_OP_JOIN_ALL, .user = join_name};
@@ -106,7 +107,7 @@ static void test_a_set_is_taken_back_again(void **state)
     expect_no_call();
 }
 
-/* A value that no observer could be told is not written: neither by a JOIN nor by a CHANGE. */
+/* A value that could not be told to any observer is not written: neither by a JOIN nor by a CHANGE. */
 static void test_a_value_has_its_limit(void **state)
 {
     static char value[ROTA_VALUE_MAX + 2];
@@ -128,7 +129,7 @@ static void test_a_value_has_its_limit(void **state)
     expect_told("op ok");
 }
 
-/* In a cluster a room is swept while a ticket of ours waits in it, and not when that holds. */
+/* In a cluster a room is swept while a ticket of ours waits in it, and not while that holds. */
 static void test_rooms_are_swept_while_we_wait(void **state)
 {
     struct joining j;
@@ -152,7 +153,7 @@ static void test_rooms_are_swept_while_we_wait(void **state)
     expect_no_call();
 }
 
-/* A sweep that went wrong is done again, or who waits behind the dead waits until somebody else comes. */
+/* A failed sweep is repeated, or whoever waits behind the dead would wait until somebody else comes. */
 static void test_a_sweep_that_fails_is_done_again(void **state)
 {
     struct joining j;
@@ -170,8 +171,8 @@ static void test_a_sweep_that_fails_is_done_again(void **state)
     expect_no_call(); /* nothing will end */
 }
 
-/* While somebody waits the link that its grant would come over is asked whether it lives. Redis answers PING there by an array:
- * that is an answer, and the link stays; without one it is cut. */
+/* While somebody waits, the link over which its grant would come is asked whether it lives. Redis answers PING there
+ * with an array: that is an answer, and the link stays; without one it is cut. */
 static void test_the_link_of_pushes_is_asked(void **state)
 {
     struct joining j;

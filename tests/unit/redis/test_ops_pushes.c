@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pushes word by word: what is told of each kind, and that whatever is not of our form is nobody's, and counts nothing. */
+/* Pushes word by word: what each kind tells; whatever does not have our form is nobody's, and does not count. */
 #include "ops_played.h"
 
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void test_channels_that_are_not_ours(void **state)
     expect_told("granted a 11");
 }
 
-/* A durable ticket needs no session, and its pushes have no count; while it waits, what ends in its room is looked at. */
+/* A durable ticket needs no session, and its pushes have no count; while it waits, the ends in its room are watched. */
 static void test_durable(void **state)
 {
     static const char *const ends[] = {"d9 0 G 11 a", "d9 0 H 11 a", "d9 0 L 11 a"};

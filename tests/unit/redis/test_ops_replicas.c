@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?replicas=1: what was granted is told when the replica has it; what it does not get is taken back before it is told. */
+/* ?replicas=1: a grant is told when the replica has it; one that the replica does not get is taken back before it is
+ * told. */
 #include "ops_played.h"
 
 #include <setjmp.h>
@@ -22,7 +23,7 @@ static void expect_wait(const char *ms)
     played_say(&p, WAIT_STREAM, "+PONG\r\n");
 }
 
-/* So many have all that was written. */
+/* That many replicas have all that was written. */
 static void say_replicas(int replicas)
 {
     char text[32];
@@ -46,7 +47,7 @@ static void test_grant_is_told_when_it_is_there(void **state)
     say_replicas(1);
     expect_told("join ok");
     expect_no_call();
-    join_granted(&j, "i1000000000 i0 i12 i0"); /* who waits has nothing yet that could be lost */
+    join_granted(&j, "i1000000000 i0 i12 i0"); /* a waiter has nothing yet that could be lost */
     expect_told("join ok");
     assert_string_equal(played_next(&p, WAIT_STREAM), "");
 }
@@ -70,7 +71,7 @@ static void test_grant_is_taken_back(void **state)
         expect_told(i < 2 ? "join UNREACHABLE"
                           : "join UNKNOWN"); /* the last may stand there still */
     }
-    /* ... and its LEAVE may come at any time: asked again it is not told that it holds, but taken back. */
+    /* ... and its LEAVE may come at any time: asked again, it is not told that it holds, but is taken back. */
     join(&j, "a", 7);
     uint64_t again = expect_call(RT_REDIS_SCRIPT_LEAVE, &args);
     snprintf(words, sizeof(words), "a %s 11 7 u", p.conn->sid);
@@ -83,7 +84,7 @@ static void test_grant_is_taken_back(void **state)
     expect_told("join ok");
 }
 
-/* Time enough to hear of the replica and to take it back, or it is not begun. */
+/* Time enough to hear of the replica and to take it back, or it does not begin. */
 static void test_no_time_for_replicas(void **state)
 {
     struct rt_join j = {.name = "a", .session = p.conn->session, .nonce = 7};
@@ -126,7 +127,7 @@ static void test_push_is_told_when_it_is_there(void **state)
     expect_told("wanted a 11");
 }
 
-/* Not confirmed, it is asked for by the next beat: the user may hold it and not know. */
+/* If not confirmed, the next beat asks for it: the user may hold it without knowing. */
 static void test_push_is_not_confirmed(void **state)
 {
     struct rt_op op;

@@ -14,7 +14,7 @@
 static char names[4][16]; /* two in one room, then one each in two higher ones */
 static uint32_t rooms[4];
 
-/* The first names n0, n1, ... of which that is true. */
+/* The first names n0, n1, ... for which that is true. */
 static void find_names(void)
 {
     static uint32_t first[256];
@@ -56,7 +56,7 @@ static void answer_join(uint32_t room, const char *words)
     answer(expect_call_in(room, RT_REDIS_SCRIPT_JOIN, NULL), 0, words);
 }
 
-/* That ticket is left, whatever became of it; told of it nobody was. */
+/* That ticket is left, whatever became of it; nobody was told of it. */
 static void answer_leave(size_t i, uint64_t number, int status)
 {
     const char *args;
@@ -135,7 +135,7 @@ static void test_set_waits_in_a_room(void **state)
         assert_true(j[i].granted);
 }
 
-/* It does not wait for long in a room: the user could not end it. Asked again it finds its tickets. */
+/* It does not wait for long in a room: the user could not end that. Asked again, it finds its tickets. */
 static void test_set_waits_not_for_long(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_set_waits_not_for_long(void **state)
     }
 }
 
-/* A try that a later room refuses: those before are left first, then it is told. */
+/* A try that a later room refuses: it leaves the earlier rooms first, then it is told. */
 static void test_later_room_refuses(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_later_room_refuses(void **state)
     expect_told("join UNKNOWN");
 }
 
-/* One ticket of it was taken out while it waited: it cannot be had whole. */
+/* One of its tickets was taken out while it waited: the set can no longer be complete. */
 static void test_ticket_of_a_set_is_lost(void **state)
 {
     char text[64];
@@ -192,8 +192,8 @@ static void test_ticket_of_a_set_is_lost(void **state)
     expect_told("");
 }
 
-/* Asked again, it goes by the nonces: what the try before had in rooms that come later is not the set's yet, and the
- * JOIN there says what became of it. */
+/* Asked again, it goes by the nonces: what the earlier try had in later rooms is not the set's yet, and the JOIN there
+ * says what became of it. */
 static void test_ticket_of_the_try_before(void **state)
 {
     char text[64];

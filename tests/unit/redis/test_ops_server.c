@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define TTL_MS 10000
-#define SHORT_MS 1000
+#define SHORT_MS 3000 /* it ends in the case, but not before it was seen */
 #define LONG_MS 600000
 
 static struct rt_redis_conn *redis_of(const struct user *u)
@@ -127,7 +127,7 @@ static void test_durable_waits(void **state)
     user_close(&b);
 }
 
-/* Nobody waits in the line and nobody else works there: who observes it sees the end. */
+/* Nobody waits in the line and nobody else works there: an observer sees the end. */
 static void test_observer_sees_an_end_by_time(void **state)
 {
     struct user a, b;
@@ -184,7 +184,7 @@ static long long less(long long n, long long by)
     return n > by ? n - by : 0;
 }
 
-/* Nobody lives as long as a heartbeat: who comes for a moment ends some of them, so many at most. */
+/* Nobody lives as long as a heartbeat: one that comes for a moment ends some of them, up to a limit. */
 static void test_marks_are_swept_by_who_comes(void **state)
 {
     struct user a, b, d;
@@ -219,7 +219,7 @@ static void test_marks_are_swept_by_who_comes(void **state)
 
 /* ---- Keys of another type --------------------------------------------------------------- */
 
-/* One clear error, and nothing that stays for ever. */
+/* One clear error, and nothing stays for ever. */
 static void test_other_type_leaves_nothing(void **state)
 {
     struct user a, b;
@@ -252,7 +252,7 @@ static void test_other_type_leaves_nothing(void **state)
     rt_redis_must(&one_redis, "FLUSHALL");
 }
 
-/* The right to publish goes while they stand there. */
+/* The right to publish is revoked while they stand there. */
 static void test_right_is_lost_half_way(void **state)
 {
     struct user a, b, d;
@@ -390,7 +390,7 @@ static void test_doctor(void **state)
 
 /* ---- A cluster -------------------------------------------------------------------------- */
 
-/* Two names in rooms LOW < HIGH, others every time: what a test leaves to its ttl is in no way. */
+/* Two names in rooms LOW < HIGH, different ones every time: what a test leaves to its ttl is not in the way. */
 static void two_rooms(struct user *u, char low[16], char high[16])
 {
     static unsigned i;
@@ -504,7 +504,7 @@ static void test_session_dead_in_one_room(void **state)
     user_close(&a);
 }
 
-/* A room without tickets is not beaten any more, and used again it is as new. */
+/* A room without tickets gets no more heartbeats, and when used again it is as new. */
 /* The END has come, and was for the stay that it found. */
 static bool is_left(void *arg)
 {

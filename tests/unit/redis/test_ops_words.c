@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ops say to their scripts, word for word, and what they read in the answers: a word at the wrong place is no
- * error to a script, but another lock. */
+/* What ops say to their scripts, word for word, and what they read in the answers: to a script, a word in the wrong
+ * place is not an error but another lock. */
 #include "ops_played.h"
 
 #include "core/grant.h"
@@ -65,8 +65,8 @@ static void test_beat_words(void **state)
     (void)expect_call(RT_REDIS_SCRIPT_END, NULL);
 }
 
-/* Of the answers of several rooms the gravest is told, and in its own words: a session that is gone is gone whatever
- * another room did not say. */
+/* Of several rooms' answers the gravest is told, in its own words: a session that is gone is gone, whatever another
+ * room did not say. */
 static void test_gravest_answer(void **state)
 {
     static const struct {
@@ -132,7 +132,7 @@ static void test_join_words(void **state)
     }
 }
 
-/* Which of its tickets holds, and for which somebody waits, is told of each by itself. */
+/* Each ticket is told by itself whether it holds, and whether somebody waits for it. */
 static void test_set_words(void **state)
 {
     struct rt_join j[3] = {
@@ -163,7 +163,7 @@ static void test_set_words(void **state)
     assert_string_equal(p.conn->base.errmsg, "c is held by me");
 }
 
-/* What a name is already is said, so that the user finds another. */
+/* The error says what a name already is, so that the user finds another. */
 static void test_kind_in_words(void **state)
 {
     static const char *const all[][2] = {
@@ -415,7 +415,7 @@ static void test_list(void **state)
     expect_told("op UNKNOWN");
 }
 
-/* Somebody has more to sweep than we have time: after some rounds the lines are listed as they are. */
+/* There is more to sweep than we have time for: after some rounds the lines are listed as they are. */
 static void test_list_does_not_sweep_for_ever(void **state)
 {
     struct rt_op op = {.kind = RT_OP_LIST, .user = other_name, .list = {.each = see_line}};
@@ -453,7 +453,7 @@ static void observe(struct rt_op *op, char *cookie, bool stop)
 
 #define AT_FIRST "i1000000000 i0 i1 i2 i3 i11 sme sv"
 
-/* Whatever of a line changes is told, by a push or a look, and nothing twice. */
+/* Whatever changes in a line is told, by a push or a look, and nothing twice. */
 static void test_observe_each_change(void **state)
 {
     static const struct {
@@ -507,7 +507,7 @@ static void test_observe_each_change(void **state)
     expect_no_call();
 }
 
-/* The channel of a line is given up with its last observer, not before. */
+/* A line's channel is given up with its last observer, not before. */
 static void test_observers_of_one_line(void **state)
 {
     struct rt_op a, b, stop;
@@ -565,8 +565,8 @@ static void see_verdict(void *arg, const struct rota_verdict *v)
     snprintf(seen + n, sizeof(seen) - n, "%s: %s\n", v->promise, v->verdict);
 }
 
-/* Its ticket, in a line that no name can be, ends by itself if the doctor does not come back; what it changes and
- * takes out is that one, and two doctors are two sessions. */
+/* Its ticket, in a line that no name can denote, ends by itself if the doctor does not come back; it changes and
+ * removes only that one, and two doctors are two sessions. */
 static void test_doctor_words(void **state)
 {
     struct rt_op op = {.kind = RT_OP_CHECK, .user = other_name, .check = {.each = see_verdict}};
@@ -620,7 +620,7 @@ static const char *echo_of(const char *command)
     return text;
 }
 
-/* Answers whatever the doctor asks; with MEMORY it is refused for want of that, each time. */
+/* Answers whatever the doctor asks; with MEMORY it is refused for lack of memory, each time. */
 static void play_doctor(bool memory)
 {
     const char *command;

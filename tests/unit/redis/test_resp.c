@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Redis connection without the lock engine: whoever needs one rides on it. */
+/* A Redis connection without the lock engine, for whoever needs one. */
 #include "engine/resp/resp.h"
 #include "engine/url.h"
 #include "lib/redis_server.h"
@@ -164,7 +164,7 @@ static void leave(struct rider *r)
     }
 }
 
-/* As Redlock has them: several, in one name, on one loop. */
+/* As Redlock has them: several, under one name, on one loop. */
 static void several_in_one_name(void **state)
 {
     struct rt_conn base = {.loop = &loop};
@@ -212,7 +212,7 @@ static void pushes(void **state)
     leave(&r);
 }
 
-/* Before any server was heard of: it is dialed, and subscribed there; what was given up until then is not. */
+/* Before any server was heard of: it is dialed, and the channel subscribed there; one given up by then is not. */
 static void subscribed_before_there_is_a_link(void **state)
 {
     struct rt_conn base = {.loop = &loop};
@@ -239,7 +239,7 @@ static void subscribed_before_there_is_a_link(void **state)
 
 /* ---- From inside ---------------------------------------------------------------------------------- */
 
-/* Every function but close, from everything that the user is told. */
+/* Every function but close, from inside everything that the user is told. */
 static void all_but_close(struct rider *r)
 {
     if (r->busy++ > 60) /* it would never end */
@@ -309,7 +309,7 @@ static const struct rt_resp_user busy = {.name = "redis",
                                          .failed = busy_failed,
                                          .pushed = busy_pushed};
 
-/* On a server that is killed, then refuses us, then is well: each request is answered once. */
+/* On a server that is killed, then refuses us, then works: each request is answered once. */
 static void from_inside(void **state)
 {
     struct rt_conn base = {.loop = &loop, .call_ms = 1000, .ttl_ms = 2000};
@@ -338,7 +338,7 @@ static void from_inside(void **state)
     leave(&r);
 }
 
-/* What is no longer waited for is not answered, and a server that is none is told of, once. */
+/* What nobody waits for any more is not answered, and a server that is no Redis is reported once. */
 static void ends(void **state)
 {
     struct rt_conn base = {.loop = &loop};

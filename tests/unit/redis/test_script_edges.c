@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Redis scripts at their edges: keys that others took away or put there, the dead among those who wait, and what may be
+/* The Redis scripts at their edges: keys that others removed or put there, the dead among the waiters, and what may be
  * left in a room. What each answers is written down as in test_script_stories.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,8 @@ static long long number_of(const char *command, const char *key)
 
 /* ---- Keys of another type ---------------------------------------------------------------- */
 
-/* A ticket that its at_least would keep behind its end: the key that counts ends is looked at before anything is written. */
+/* A ticket that its at_least would keep past its end: the key that counts ends is checked before anything is
+ * written. */
 static void a_foreign_key_is_found_before_anything_is_written(void **state)
 {
     (void)state;
@@ -43,7 +44,7 @@ static void a_foreign_key_is_found_before_anything_is_written(void **state)
            "list: 0 0\n");
 }
 
-/* ... but only where it is needed: what keeps no value and no time is not kept out by it. */
+/* ... but only where it is needed: what keeps no value and no time is not refused because of it. */
 static void a_foreign_key_keeps_out_who_needs_it(void **state)
 {
     (void)state;
@@ -54,7 +55,7 @@ static void a_foreign_key_keeps_out_who_needs_it(void **state)
     expect("join: 0 @0 0 @0 1 @0+1 1\n");
 }
 
-/* A line that is folded, with one who waits in it, is not lost when the key it goes to is somebody's. */
+/* A folded line with a waiter in it is not lost when the key it unfolds into is somebody else's. */
 static void a_line_that_cannot_be_unfolded_stays(void **state)
 {
     (void)state;
@@ -81,7 +82,7 @@ static void a_line_that_cannot_be_unfolded_stays(void **state)
 
 /* ---- The dead among those who wait --------------------------------------------------------- */
 
-/* One who waited for more than there is has died: who needs less is let in at once, and is not told to wait. */
+/* A waiter for more than there is has died: one that needs less is let in at once, and is not told to wait. */
 static void the_dead_in_front_do_not_keep_out(void **state)
 {
     (void)state;
@@ -97,7 +98,7 @@ static void the_dead_in_front_do_not_keep_out(void **state)
            "list: 0 0 pool 2 0\n");
 }
 
-/* ... and its value goes with it, also at a barrier, where the next one who leaves finds it. */
+/* ... and its value goes with it, even at a barrier, where the next one who leaves finds it. */
 static void the_dead_at_a_barrier_leave_no_value(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void the_dead_at_a_barrier_leave_no_value(void **state)
            "inspect: 0 @1000 gate @0+1 C 2 4 0 4 x 0 0 @3000 lC stays 0\n");
 }
 
-/* A BREAK that meets the dead takes them out, also behind one that lives. */
+/* A BREAK that meets the dead takes them out, even behind one that lives. */
 static void a_break_ends_the_dead(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void many_wait(void)
     clock_at(1500);
 }
 
-/* A try is not told of them, but that it is to ask again: each run takes so many out and no more. */
+/* A try is not told of them, but told to ask again: each run takes out a limited number and no more. */
 static void a_try_behind_many_dead(void **state)
 {
     (void)state;
@@ -169,7 +170,7 @@ static void a_try_behind_many_dead(void **state)
            "join: 0 @1500 0 @1500 1\n");
 }
 
-/* A release goes no further than that either: whoever waits behind them sweeps on, and is let in by that. */
+/* A release goes no further either: whoever waits behind them goes on sweeping, and so gets in. */
 static void a_release_before_many_dead(void **state)
 {
     int sweeps = 0;
@@ -195,7 +196,7 @@ static void a_release_before_many_dead(void **state)
     expect("sweep: 0 @1500 @1000 1 | p c: C 1 G @900 lock\n");
 }
 
-/* A barrier that many of the dead stand at opens when they are gone, with those who live. */
+/* A barrier at which many of the dead stand opens for the living once the dead are gone. */
 static void a_barrier_with_many_dead(void **state)
 {
     (void)state;
@@ -218,7 +219,7 @@ static void a_barrier_with_many_dead(void **state)
 
 /* ---- Several names ------------------------------------------------------------------------- */
 
-/* Of several names the one that is taken is named, and who has it, wherever it stands among them. */
+/* Of several names the answer names the one that is taken, and its holder, wherever it stands among them. */
 static void a_try_says_who_has_which(void **state)
 {
     (void)state;
@@ -260,7 +261,8 @@ static void a_room_that_nobody_watches_is_plain_again(void **state)
            "join: TAG @100\n");
 }
 
-/* A holder whose key is gone (deleted, evicted): the next one's heartbeat finds that it may go on, and who looks is told. */
+/* A holder whose key is gone (deleted, evicted): the next one's heartbeat finds that it may go on, and observers are
+ * told. */
 static void a_heartbeat_that_lets_in_tells_who_looks(void **state)
 {
     (void)state;
@@ -280,7 +282,7 @@ static void a_heartbeat_that_lets_in_tells_who_looks(void **state)
 
 /* ---- Half a session ------------------------------------------------------------------------- */
 
-/* Of which one of its two keys is gone: it is over, and the other goes too. */
+/* A session of whose two keys one is gone: it is over, and the other goes too. */
 static void half_a_session_is_none(void **state)
 {
     (void)state;
@@ -301,8 +303,8 @@ static void half_a_session_is_none(void **state)
            "open: 0 @0\n");
 }
 
-/* A session with many tickets is looked at page by page, beat by beat: one that others deleted is missed in the end, wherever
- * it stands among them. */
+/* A session with many tickets is checked page by page, beat by beat: one that others deleted is missed in the end,
+ * wherever it stands among them. */
 static void many_tickets_are_looked_at_in_turn(void **state)
 {
     char cursor[32] = "0", name[16], count[16] = "";

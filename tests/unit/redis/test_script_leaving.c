@@ -59,7 +59,7 @@ static void leaving(void **state)
            "leave: TAG\n");
 }
 
-/* A leave in the long form says that it held; in the short one that is plain: whoever stands behind it. */
+/* A leave in the long form says whether it held; in the short form that is clear, whoever stands behind it. */
 static void leaving_in_every_form(void **state)
 {
     (void)state;
@@ -100,9 +100,9 @@ static void leaving_in_every_form(void **state)
            "list: 0 0\n");
 }
 
-/* A replica that lacks the last tickets, and whose clock is behind, gives their numbers again, to the same session too: the
- * LEAVE of a lost one, which comes late, is of its own nonce. One line in each shape: folded alone, with one that waits, with
- * others that wait, and unfolded; and of one that waits. */
+/* A replica that lacks the last tickets, and whose clock is behind, gives their numbers again, even to the same
+ * session: the late LEAVE of a lost one has its own nonce. One line in each shape: folded alone, with one waiter, with
+ * several waiters, and unfolded; and of one that waits. */
 static void leaving_a_number_given_again(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void leaving_a_number_given_again(void **state)
            "leave: TAG\n");
 }
 
-/* Others may have waited: who is granted is told of those that do now. */
+/* Others may have waited: the one granted is told of those that do now. */
 static void leaving_when_some_have_gone(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void leaving_when_some_have_gone(void **state)
            "leave: 0 1\n");
 }
 
-/* Readers, and what somebody looked at, are plain again when one is left: a hand-over is short then. */
+/* Readers, and a line somebody looked at, are plain again once only one is left: a hand-over is then short. */
 static void the_last_one_is_plain_again(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void the_last_one_is_plain_again(void **state)
            "leave: TAG\n");
 }
 
-/* Who was never told that it holds keeps nothing, whatever it asked for. */
+/* One that was never told that it holds keeps nothing, whatever it asked for. */
 static void a_leave_of_what_was_not_told_keeps_nothing(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void a_leave_of_what_was_not_told_keeps_nothing(void **state)
            "join: 2 its label 0\n");
 }
 
-/* A ticket that others deleted: its nonce is forgotten, and who stood behind it goes on. */
+/* A ticket that others deleted: its nonce is forgotten, and the one behind it goes on. */
 static void leaving_what_is_not_there(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void leaving_what_is_not_there(void **state)
            "leave: 0 1\n");
 }
 
-/* Who looks at a line takes the dead out of it, wherever they stand. */
+/* A look at a line takes the dead out of it, wherever they stand. */
 static void many_dead_wait(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void many_dead_wait(void **state)
            "list: 0 0 lock 1 2\n");
 }
 
-/* A hand-over goes past who has died, and past one whose end was moved by a beat it does not. */
+/* A hand-over skips the dead, but not one whose end was moved by a beat. */
 static void a_hand_over_looks_who_lives(void **state)
 {
     (void)state;

@@ -143,7 +143,7 @@ static void gathering_without_the_dead(void **state)
            "list: 0 0 gate 3 0\n");
 }
 
-/* However a line is laid out: by one, by two, by more, and unfolded. */
+/* However a line is laid out: with one, with two, with more, and unfolded. */
 static void lists(void **state)
 {
     (void)state;
@@ -404,7 +404,7 @@ static void observers_hear_of_changes_only(void **state)
            "leave: 1\n");
 }
 
-/* A durable one that waits ends by its time, also behind one that lives. */
+/* A durable one that waits ends by its time, even behind one that lives. */
 static void what_waits_may_end(void **state)
 {
     (void)state;
@@ -426,7 +426,7 @@ static void what_waits_may_end(void **state)
            "list: 0 0 lock 1 1\n");
 }
 
-/* What is in no line any more is forgotten; the first page renews. */
+/* What is no longer in any line is forgotten; the first page renews. */
 static void what_is_held(void **state)
 {
     (void)state;
@@ -457,8 +457,8 @@ static void what_is_held(void **state)
            "beat: 0 @2000 2 1 @2000 1 0\n");
 }
 
-/* Of a dead session's 20 tickets about as many as it may: which ones, Redis decides, and two of what it draws may be
- * the session's own fields. */
+/* Of a dead session's 20 tickets about as many as allowed: Redis decides which, and two of those it draws may be the
+ * session's own fields. */
 static void a_sweep_ends_so_many(void **state)
 {
     (void)state;

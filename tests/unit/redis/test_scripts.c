@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Redis scripts against the reference engine: random steps, and what must be the same is. */
+/* The Redis scripts against the reference engine: after random steps, what must be the same is the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static int mem_do(struct twin_actor *a, struct rt_op *op)
     return op->err;
 }
 
-/* The status that mem's error is. */
+/* The status that corresponds to mem's error. */
 static void same_outcome(struct twin *t, const char *what, int err, const redisReply *r)
 {
     long long status = r->element[1]->integer;
@@ -241,7 +241,7 @@ static struct twin_ticket *known(struct twin *t, uint64_t number)
     return NULL;
 }
 
-/* TICKETS are the last ones, or with ANEW false any that were there before. */
+/* TICKETS are the latest, or with ANEW false any that were there before. */
 static void join(struct twin *t, struct twin_ticket *tickets, size_t n, bool anew)
 {
     struct rt_join joins[3];
@@ -324,7 +324,7 @@ static void leave(struct twin *t, struct twin_ticket *k)
     const char *args[] = {k->join.name, k->sid, number, nonce, "u"};
     size_t count = untold ? 5 : !any || chance(t, 30) ? 4 : 3;
     redisReply *r = twin_script(t, RT_REDIS_SCRIPT_LEAVE, count, args);
-    /* Nobody took it from who is dead: lazily, it is as if it had left in time. */
+    /* Nobody took it from the dead one: lazily, it is as if it had left in time. */
     if (!t->lazy || err == 0)
         same_outcome(t, "leave", err, r);
     if (!t->lazy && err == 0)

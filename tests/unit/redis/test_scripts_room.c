@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Redis scripts in a room that a session comes to by a JOIN, as it does in a cluster, and leaves by an END. */
+/* The Redis scripts in a room that a session enters by a JOIN, as it does in a cluster, and leaves by an END. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define COMER "000000000fee0001"
 
-/* What the server says of the session's end, from now on; -1: it is not there. */
+/* The session's end as the server has it, counted from now; -1: it is not there. */
 static int64_t left_us(struct twin *t)
 {
     redisReply *r = redisCommand(t->work, "HGET %s %b", TWIN_ROOM, "\3" COMER, (size_t)17);
@@ -68,7 +68,7 @@ static void test_join_begins_anew(void **state)
                      RT_REDIS_OK); /* another, sent before that was answered */
     assert_int_equal(left_us(t), 1005000);
     twin_advance(t, 900);
-    assert_int_equal(come(t, "-", "7", "a"), RT_REDIS_OK); /* who stands there beats */
+    assert_int_equal(come(t, "-", "7", "a"), RT_REDIS_OK); /* one in there beats */
     assert_int_equal(left_us(t), 105000);
     twin_advance(t, 110);
     assert_int_equal(come(t, "c", "7", "a"), RT_REDIS_LOST); /* who is dead stays so */
@@ -81,7 +81,7 @@ static void test_join_begins_anew(void **state)
     free(t);
 }
 
-/* The END that follows a heartbeat which found nothing; whether it took the session out. */
+/* The END that follows a heartbeat that found nothing; returns whether it took the session out. */
 static bool end_after_beat(struct twin *t, const char *till)
 {
     const char *args[] = {COMER, till};
@@ -117,8 +117,8 @@ static void test_late_end_leaves_the_next_stay(void **state)
     free(t);
 }
 
-/* A server that has missed heartbeats, a replica that was promoted, is asked what it knows before anything else:
- * that renews the session there, which may not live until the next one. */
+/* A server that has missed heartbeats, such as a promoted replica, is asked what it knows before anything else: that
+ * renews the session there, which might not live until the next heartbeat. */
 static void test_held_renews(void **state)
 {
     struct twin *t = calloc(1, sizeof(*t));
@@ -163,7 +163,7 @@ static void leave_dead(struct twin *t, const char *name, const char *kind, const
     }
 }
 
-/* However many of another kind lie in a line: when all are dead it is free. */
+/* However many of another kind are in a line: when all are dead it is free. */
 static void test_many_dead_of_another_kind(void **state)
 {
     struct twin *t = calloc(1, sizeof(*t));

@@ -37,7 +37,7 @@ static int name_index(const char *name)
 
 /* ---- Asking ------------------------------------------------------------- */
 
-/* The short reply to a short join ("TAG NUMBER") or leave ("TAG") as the long one says the same. */
+/* Turns the short reply to a short join ("TAG NUMBER") or leave ("TAG") into the long one that says the same. */
 static redisReply *in_full(redisReply *reply, const char *tag, bool joined)
 {
     char text[160];
@@ -226,7 +226,7 @@ static void print_told(const char *who, const struct twin_told *told, size_t cou
                     told[i].number, told[i].actor);
 }
 
-/* Grants of a line are told in its order. */
+/* Grants of a line are told in the line's order. */
 static void check_order(const struct twin *t)
 {
     uint64_t last[TWIN_NAMES] = {0};
@@ -248,7 +248,7 @@ static bool told_too(const struct twin *t, const struct twin_told *p)
 }
 
 /* mem ends all that is over in a line before it grants; a sweep ends ticket by ticket, and may see
- * somebody wait who is granted by its next step. One WANTED too many harms nobody. */
+ * somebody wait whom its next step grants. One WANTED too many harms nobody. */
 static void forgive_wanted(struct twin *t)
 {
     size_t n = 0;
@@ -297,7 +297,7 @@ static void compare_times(const struct shown *s, const struct rota_place *place,
     assert_true(near(place->left_ms, end != 0 ? (end - now) / 1000 : -1));
     int64_t since = granted_at != 0 ? granted_at : (int64_t)number;
     bool counted = granted_at == 0 &&
-                   number >= TWIN_ONLY_COUNTS; /* it waits: since when, is not known */
+                   number >= TWIN_ONLY_COUNTS; /* it waits; since when is not known */
     assert_true(s->twin->late || counted || near(place->since_ms, (now - since) / 1000));
 }
 

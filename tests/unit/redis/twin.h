@@ -21,7 +21,7 @@
 extern const struct rt_redis_text rt_redis_texts_test[RT_REDIS_SCRIPTS][2];
 extern const char *const twin_names[TWIN_NAMES];
 
-struct twin_told { /* of an event or a push, which must be the same ones */
+struct twin_told { /* of an event or a push, which must agree */
     int actor, name;
     char kind; /* G W L */
     uint64_t number;
@@ -39,7 +39,7 @@ struct twin_actor {
 
 struct twin_ticket {
     int actor, name;
-    struct rt_join join; /* as it was asked for; number: that of mem, 0 if it was refused */
+    struct rt_join join; /* as it was asked; number: that of mem, 0 if it was refused */
     char sid[24];
     uint64_t number; /* on Redis */
 };
@@ -76,12 +76,12 @@ void twin_init(struct twin *t, struct rt_redis *node, uint64_t seed, bool lazy, 
 /* Ends everything by time and BREAK; asserts that nothing is left but the counter. */
 void twin_fini(struct twin *t);
 
-/* Runs SCRIPT with N arguments behind the tag, asserts {tag, status, ...}; the caller's. */
+/* Runs SCRIPT with N arguments after the tag, asserts {tag, status, ...}; the caller frees the reply. */
 redisReply *twin_script(struct twin *t, enum rt_redis_script script, size_t n,
                         const char *const *args);
 int64_t twin_now_us(const struct twin *t); /* of the server */
 
-/* Moves both clocks, and unless lazy sweeps both. */
+/* Moves both clocks and, unless lazy, sweeps both. */
 void twin_advance(struct twin *t, int64_t ms);
 void twin_sweep(struct twin *t);
 

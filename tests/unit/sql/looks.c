@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every step on a real server: sets, changes, looks, notices, and who is granted in lines drawn at random. */
+/* Every step on a real server: sets, changes, looks, notices, and who is granted in random lines. */
 #include "engine/kit/hash.h"
 #include "lib/random.h"
 #include "scene.h"
@@ -221,7 +221,7 @@ void steps_inspecting(void **state)
     assert_memory_equal(rider_row(&r, 2, 0), "p|", 2);
     assert_memory_equal(rider_row(&r, 2, 1), "z|", 2);
     assert_int_equal(rider_rows(&r, 3), 0);
-    /* The dead are left out, but for what they owe. */
+    /* The dead are left out, except for what they owe. */
     (void)ASK(&r, .name = "o", .session = 3, .nonce = 1, .at_least = LONG);
     scene_kill(1);
     scene_kill(3);

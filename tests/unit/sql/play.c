@@ -60,7 +60,7 @@ static const char *const names[RT_SQL_STEPS] = {
 
 /* ---- The driver ---------------------------------------------------------------------------------------- */
 
-static struct play *playing; /* the driver knows no other way to it */
+static struct play *playing; /* the driver has no other way to it */
 
 static struct play_link *of(struct rt_sql_link *l)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock engine on SQL in virtual time, with a driver and a server that the test plays: it sees each flight as text, and answers it
- * row by row. */
+/* The lock engine on SQL in virtual time, with a driver and a server that the test plays: it sees each flight as text,
+ * and answers it row by row. */
 #ifndef SQL_PLAY_H
 #define SQL_PLAY_H
 
@@ -26,12 +26,12 @@ struct play {
     struct play_link *links[PLAY_LINKS]; /* in the order they were dialed */
     size_t link_count;
     int dial_rv, send_rv; /* what the driver says to that */
-    int dials, opens;     /* opens: that were not closed */
+    int dials, opens;     /* opens: not closed yet */
     uint64_t session;
     int dones, err; /* the last op's */
     char errmsg[256], trouble[256];
     int logs;
-    int64_t ahead;              /* so many us our clock is, as FACTS say it */
+    int64_t ahead;              /* us by which our clock is, as FACTS say */
     const char *unsafe, *unfit; /* what else they say; NULL: nothing */
     struct {
         enum rt_event_kind kind;
@@ -41,7 +41,7 @@ struct play {
     size_t told_count; /* of all but RT_LINK */
 };
 
-/* NOTIFIES: as PostgreSQL; else with bells, as MariaDB, but by one link. It dials with the first turn. */
+/* NOTIFIES: like PostgreSQL; else with bells, like MariaDB, but on one link. It dials with the first turn. */
 void play_open(struct play *p, bool notifies);
 int play_open_url(struct play *p, bool notifies,
                   const char *url); /* 0, or why not; then it is closed */
@@ -51,10 +51,10 @@ void play_close(struct play *p);
 void play_turn(struct play *p);             /* what is due now */
 void play_pass(struct play *p, int64_t us); /* the time; then what is due */
 
-/* What flies on the Nth link, step by step with its arguments: "look(a,S,7)"; "": nothing, or there is none. S is
- * our session, "*" what is drawn at random. */
+/* What flies on the Nth link, step by step with its arguments: "look(a,S,7)"; "": nothing, or no such link. S is
+ * our session, "*" anything random. */
 const char *play_said(struct play *p, size_t n);
-/* It is up and is greeted as a server that knows us; then it is ready. */
+/* It comes up and is greeted like a server that knows us; then it is ready. */
 void play_greet(struct play *p, size_t n);
 void play_row(struct play *p, size_t n, size_t step, const int64_t *cells, size_t count);
 #define PLAY_NULL INT64_MIN
@@ -75,8 +75,8 @@ void play_notice(struct play *p, size_t n, const char *channel, const char *text
 /* Ops: submitted and turned. The session is opened. */
 void play_session(struct play *p);
 void play_do(struct play *p, struct rt_op *op);
-/* A plain JOIN of NAME that finds it taken, by the long way: its ticket NUMBER waits behind BELL, for LEFT_US (PLAY_NULL: no
- * end). J is the caller's as long as it is told of. */
+/* A plain JOIN of NAME that finds it taken, by the long way: its ticket NUMBER waits behind BELL, for LEFT_US
+ * (PLAY_NULL: no end). The caller must keep J as long as events refer to it. */
 void play_wait(struct play *p, struct rt_join *j, const char *name, int64_t number, int64_t bell,
                int64_t left_us);
 

@@ -41,16 +41,16 @@ extern struct rt_loop rider_loop;
 int rider_setup(void **state);    /* of a test: makes the loop */
 int rider_teardown(void **state); /* ends it */
 
-/* What `open` said. TTL_MS 0: 10 s. The PASSWORD counts if it is not NULL. */
+/* Returns what `open` said. TTL_MS 0: 10 s. PASSWORD is used if it is not NULL. */
 int rider_open(struct rider *r, const struct rt_sql_driver *driver, const char *url,
                const char *password, uint32_t ttl_ms);
 void rider_close(struct rider *r); /* drops the link, too */
 
-/* Dials, on a new link, the END-th of whom the URL names: what `dial` said. Not 0: there is none. */
+/* Dials the END-th server that the URL names on a new link; returns what `dial` said. Not 0: there is no link. */
 int rider_begin(struct rider *r, size_t end);
-/* Dials one after the other and waits: true: one is up. */
+/* Dials one after the other and waits; true: one is up. */
 bool rider_dial(struct rider *r);
-/* Opened and up, or the test fails. */
+/* Opens and brings it up, or the test fails. */
 void rider_start(struct rider *r, const struct rt_sql_driver *driver, const char *url);
 void rider_drop(struct rider *r); /* waits until it is closed, then it is gone */
 
@@ -65,7 +65,7 @@ void rider_until(const int *count, int n);
         .number = (int64_t)(x) \
     }
 #define T(x) rider_text(x)
-#define FAR INT64_C(4000000000000000) /* a time that does not come: a session expires then */
+#define FAR INT64_C(4000000000000000) /* a time that never comes, for a session's end */
 #define NOTHING          \
     (struct rt_sql_cell) \
     {                    \
@@ -91,7 +91,7 @@ struct rt_sql_cell rider_text(const char *text);
     rider_send(r, (struct rt_sql_step[]){__VA_ARGS__}, \
                sizeof((struct rt_sql_step[]){__VA_ARGS__}) / sizeof(struct rt_sql_step))
 #define FLY(r, ...) (SEND(r, __VA_ARGS__), rider_land(r))
-/* The same, and it has landed. */
+/* The same; it must have landed. */
 #define DO(r, ...) rider_must(r, FLY(r, __VA_ARGS__))
 void rider_send(struct rider *r, const struct rt_sql_step *steps, size_t count);
 enum rt_sql_end rider_land(struct rider *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stories of steps.h begin and end with, and tell most often. */
+/* How the stories of steps.h begin and end, and what they do most often. */
 #ifndef SQL_SCENE_H
 #define SQL_SCENE_H
 
@@ -36,7 +36,7 @@ int64_t scene_weight(const struct scene_ask *a);
 /* The steps of scene_join. */
 enum { LOCKED, UNFOLDED, PURGED, SETTLED, JOINED, OPENED, WANTED, ANSWERED };
 
-/* The whole slow path of one ask; the row of ANSWER, and its COLUMN as a number. */
+/* The whole slow path of one ask; then the row of ANSWER, and its COLUMN as a number. */
 const char *scene_join(struct rider *r, struct scene_ask a);
 #define ASK(r, ...) scene_join(r, (struct scene_ask){__VA_ARGS__})
 int64_t scene_answered(const struct rider *r, size_t column);

@@ -30,7 +30,7 @@ void steps_sessions(void **state)
     DO(&r, STEP(RENEW, N(5), N(LONG)), STEP(END, N(-9)));
     assert_int_equal(rider_rows(&r, 0), 0); /* a microsecond is over */
     assert_int_equal(r.changed[1], 1);
-    /* One that was held up takes back nothing; after the clock was set back three ttls are enough. */
+    /* A late renewal takes nothing back; after the clock was set back three ttls are enough. */
     long long ends = steps.number("select expires from rota_session where id = 3");
     DO(&r, STEP(RENEW, N(3), N(LONG / 2)));
     long long later = steps.number("select expires from rota_session where id = 3");
@@ -167,10 +167,10 @@ void steps_one_after_the_other(void **state)
     assert_int_equal(scene_state(&r, "a", 3, numbers[3], 1), RT_SHARED);
     assert_string_equal(scene_leave(&r, "a", 2, numbers[2] + 1), ""); /* none of that number */
     assert_string_equal(scene_leave(&r, "a", 3, numbers[2]), "");     /* not its own */
-    /* Of another ticket that had its number before it was given again. */
+    /* Of another ticket that had its number before the number was reused. */
     DO(&r, STEP(LOCK, T("a")), STEP(LEAVE, T("a"), N(2), N(numbers[2]), N(3), N(1)));
     assert_int_equal(rider_rows(&r, 1), 0);
-    /* Who gives up is found by its nonce, too. */
+    /* One that gives up is found by its nonce, too. */
     DO(&r, STEP(LOCK, T("a")), STEP(LEAVE, T("a"), N(3), N(0), N(3), N(0)), STEP(SETTLE, T("a")));
     assert_string_equal(rider_row(&r, 1, 0), "0");
     assert_string_equal(scene_leave(&r, "a", 2, numbers[2]), "1");
@@ -370,7 +370,7 @@ void steps_time_that_is_owed(void **state)
     assert_string_equal(scene_leave(&r, "a", 2, second), "1");
     assert_int_equal(steps.number("select count(*) from rota_ticket where durable and session = 0"),
                      1);
-    /* Without `keep`, nothing is owed; nor by who only waited. */
+    /* Without `keep` nothing is owed; nor by one that only waited. */
     (void)ASK(&r, .name = "b", .session = 2, .nonce = 1, .at_least = LONG);
     int64_t number = scene_answered(&r, 1);
     (void)ASK(&r, .name = "b", .session = 3, .nonce = 1, .at_least = LONG);
@@ -454,7 +454,7 @@ static bool pass(struct rider *r, const char *name, int64_t session, int64_t num
     return pass_by(r, name, session, number, 0);
 }
 
-/* Who stands in the line, in its order, 1: holds; and how many the line believes that there are, and wait. */
+/* Who stands in the line, in order, 1: holds; and how many the line believes there are, and how many wait. */
 static void assert_line(struct rider *r, const char *name, const char *expected)
 {
     char text[100] = "", sql[100];
@@ -496,7 +496,7 @@ void steps_pass(void **state)
     scene_end(&r);
 }
 
-/* What is more than one who holds and one who is next goes the long way. */
+/* Anything beyond one holder and one waiter goes the long way. */
 void steps_pass_plain_ones_only(void **state)
 {
     struct rider r;

@@ -10,7 +10,8 @@
 struct steps {
     const struct rt_sql_driver *driver;
     const char *url;
-    /* As somebody who may do everything, where the tables are: for its effect; the first column of the first row. */
+    /* Run as a user who may do everything, where the tables are: for its effect; for the first column of the first
+     * row. */
     void (*run)(const char *sql);
     long long (*number)(const char *sql);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock engine on SQL, flight by flight, with a server that the test plays: when it looks, what it says of trouble, and what
- * becomes of flights that do not land. */
+/* The lock engine on SQL, flight by flight, with a server that the test plays: when it looks, what it says of trouble,
+ * and what becomes of flights that do not land. */
 #include "play.h"
 
 #include <setjmp.h>
@@ -35,7 +35,8 @@ static void wait_behind_5(struct play *p)
     assert_said(p, 0, "");
 }
 
-/* The bell's answer says that it waits still: at once for the next bell, and for the same one if it was silent for a while. */
+/* The bell's answer says that it still waits: at once for the next bell, and for the same one if it was silent for a
+ * while. */
 static void it_waits_for_the_next_bell(void **state)
 {
     struct play p;
@@ -64,8 +65,8 @@ static void it_waits_for_the_next_bell(void **state)
     play_close(&p);
 }
 
-/* A bell that rings for nothing, at once, would again: the line is looked at every 20 ms, on the link that works, until there is
- * another bell. */
+/* A bell that rings for nothing, at once, would do so again: the line is looked at every 20 ms, on the working link,
+ * until there is another bell. */
 static void a_bell_that_rings_for_nothing(void **state)
 {
     struct play p;
@@ -144,7 +145,7 @@ static void more_waits_than_links(void **state)
 
 /* ---- Who is notified --------------------------------------------------------------------------------------- */
 
-/* Nothing is asked before what is ahead may have ended, and 10 ms, in which a renewal may be on its way. */
+/* Nothing is asked before what is ahead may have ended, plus 10 ms, in which a renewal may be on its way. */
 static void looks_when_what_is_ahead_may_have_ended(void **state)
 {
     struct play p;
@@ -194,7 +195,7 @@ static void stop(struct play *p, const char *name)
     play_do(p, &op);
 }
 
-/* Heard of; and looked at every third of a ttl, which keeps the line telling, or when something of it ends. */
+/* It is heard of; and looked at every third of a ttl, which keeps the line telling, or when something in it ends. */
 static void observers_that_are_notified(void **state)
 {
     static const char look[] = "watch(o,9000000) front(o)";
@@ -309,7 +310,7 @@ static void an_observation_in_vain(void **state)
     play_close(&p);
 }
 
-/* Two seconds longer than there is something to hear. */
+/* For two seconds longer than there is something to hear. */
 static void listens_no_longer(void **state)
 {
     struct play p;
@@ -333,7 +334,7 @@ static void listens_no_longer(void **state)
     play_close(&p);
 }
 
-/* The end of listening flies behind a JOIN that waits from then on: it is heard again. */
+/* UNLISTEN flies after a JOIN that waits from then on: so it listens again. */
 static void listens_again(void **state)
 {
     struct rt_join j = {.name = "b", .nonce = 2};
@@ -374,8 +375,8 @@ static struct rt_op list_op(void)
     return (struct rt_op){.kind = RT_OP_LIST, .list = {.prefix = "x", .each = ignore_line}};
 }
 
-/* The connection that is there works on; one that is asked for beside it cannot be had, again and again. One line says
- * so, however often the other one is answered between. */
+/* The existing connection works on; a second one, requested again and again, cannot be had. One line says so, however
+ * often the first is answered in between. */
 static void a_lane_says_it_once(void **state)
 {
     struct play p;
@@ -393,12 +394,13 @@ static void a_lane_says_it_once(void **state)
         if (p.link_count > next)
             play_down(&p, next++, ROTA_UNREACHABLE);
     }
-    assert_int_equal(next, 8); /* it was dialed so often */
+    assert_int_equal(next, 8); /* dialed that often */
     assert_int_equal(p.logs, told);
     play_close(&p);
 }
 
-/* Both servers refuse the password, each in its own words, whenever somebody asks: a line each, until one was well. */
+/* Both servers refuse the password, each in its own words, whenever somebody asks: one line each, until one
+ * succeeds. */
 static void each_server_says_it_once(void **state)
 {
     static const char *const words[] = {"a refuses the password", "b refuses the password"};
@@ -468,7 +470,7 @@ static void no_memory_to_send(void **state)
     play_close(&p);
 }
 
-/* A quarter of the ttl: then the next connection asks, and what may have been done is told so. */
+/* A quarter of the ttl: then the next connection asks, and what may have been done is reported as such. */
 static void a_server_that_is_silent(void **state)
 {
     struct rt_join j = {.name = "a", .nonce = 1};
@@ -492,7 +494,7 @@ static void a_server_that_is_silent(void **state)
     play_close(&p);
 }
 
-/* One that is refused for now flies again, after a pause that grows; what is full is said. */
+/* One that is refused for now flies again, after a growing pause; a full server is reported as trouble. */
 static void refused_for_now(void **state)
 {
     static const enum rt_sql_end ends[] = {RT_SQL_AGAIN, RT_SQL_FULL};
@@ -519,7 +521,7 @@ static void refused_for_now(void **state)
     }
 }
 
-/* The server says that nothing was done: then that is what is told when the time is over. */
+/* The server says that nothing was done: then that is what the caller is told when the time is over. */
 static void refused_until_it_is_too_late(void **state)
 {
     struct rt_join j = {.name = "a", .nonce = 1};
@@ -536,7 +538,7 @@ static void refused_until_it_is_too_late(void **state)
     play_close(&p);
 }
 
-/* Whoever waits for a bell may wait so long, and the usual patience. */
+/* Whoever waits for a bell may wait that long, plus the usual patience. */
 static void a_bell_has_its_time(void **state)
 {
     struct play p;
@@ -549,7 +551,7 @@ static void a_bell_has_its_time(void **state)
     play_close(&p);
 }
 
-/* The link is no good any more: another one asks. */
+/* The link is no longer any good: another one asks. */
 static void asked_by_another_link(void **state)
 {
     static const enum rt_sql_end ends[] = {RT_SQL_ABSENT, RT_SQL_REPLICA};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What locks are called on the server: keys as incumbents make them, names that fit. */
+/* What locks are called on the server: keys as the incumbents make them, names that fit. */
 #include "engine/sql/hold/hold.h"
 
 // clang-format off

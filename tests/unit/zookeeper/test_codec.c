@@ -202,8 +202,8 @@ static void lines_are_ordered(void **state)
     rt_zk_line_fini(&line);
 }
 
-/* Numbers that no ZooKeeper gives, as far apart as they can be: whoever is behind somebody stays there, in whatever order a server
- * lists them. */
+/* Numbers that no ZooKeeper gives, as far apart as they can be: whoever is behind somebody stays there, in whatever
+ * order a server lists them. */
 static void odd_numbers_move_nobody(void **state)
 {
     static const char *const nodes[] = {"x-1500000000",         "x-3000000000",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which touches of a session count, and from when on (D1 in zk.h), in virtual time: a tick is 300 ms. */
+/* Which touches of a session count, and from when (D1 in zk.h), in virtual time: a tick is 300 ms. */
 #include "engine/zookeeper/zk.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static void begin(bool lone)
     conn.session.timeout_ms = 1000;
 }
 
-/* A sync was sent and answered then; until when the session lives, as far as is known, all in ms. */
+/* A sync was sent and answered at these times; returns until when the session lives, as far as is known; all in ms. */
 static int64_t synced(int64_t sent_ms, int64_t heard_ms)
 {
     struct rt_zk_ask a = {.entry = {.sent_at = sent_ms * RT_MS}};
@@ -39,8 +39,8 @@ static void two_more_secure_a_touch(void **state)
     assert_int_equal(synced(237, 238), 1010);
 }
 
-/* A leader that was stopped answers all that waits at once, before it pings: none of them secures what was answered before the
- * stop, nor does one that is sent less than a quarter of a tick after that. (Simulator, 236969490227.) */
+/* A leader that was stopped answers all that waits at once, before it pings: none of these answers secures what was
+ * answered before the stop, nor does one sent less than a quarter of a tick after that. (Simulator, 236969490227.) */
 static void a_burst_of_answers_secures_nothing(void **state)
 {
     (void)state;

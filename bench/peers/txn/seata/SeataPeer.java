@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seata's XA and TCC modes for rota-bench (txn_peers.c, tcc_peers.c): its server, as it comes (its store is a file that it
-// does not force), and clients whose commit returns when phase two is over.
+// Seata's XA and TCC modes for rota-bench (txn_peers.c, tcc_peers.c): its server (its store is a file, forced at
+// each write: as it comes it is not, and loses what it has acknowledged), and clients whose commit returns when phase two is over.
 //
 //   SeataPeer MYSQL-PORT:PASSWORD:POSTGRES-PORT:FOLDER   says "ready", then per line: how many per second
 //     xa A B CLIENTS SECONDS   transfers between A and B, each mysql or postgres
@@ -57,6 +57,7 @@ public class SeataPeer {
         File log = new File(folder, "seata.log");
         String[] settings = {"user.home=" + folder, "server.port=" + freePort(), "seata.config.type=file",
             "seata.registry.type=file", "seata.store.file.dir=" + folder + "/seata",
+            "seata.store.file.flushDiskMode=sync", // durable, as all that is measured here
             "seata.security.secretKey=c2VhdGEtcGVlci1vZi1yb3RhLWJlbmNoLWEtbG9uZy1rZXk=",
             "seata.security.tokenValidityInMilliseconds=1800000", "seata.security.ignore.urls=/**",
             "console.user.username=seata", "console.user.password=seata", "logging.file.path=" + folder,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session is the client's own: the server knows only keys. A beat renews all that is held, and all that is being asked
- * for: what was sent before it may be granted before it, and must live as long as the rest. */
+/* The session is the client's own: the server knows only keys. A beat renews all that is held, and all that is being
+ * asked for: what was sent before it may be granted before it, and must live as long as the rest. */
 #include "engine/redis/dialect/dialect.h"
 
 #include "base/bug.h"
@@ -61,7 +61,7 @@ static void lost_one(struct rt_dia_conn *c, const char *name, uint64_t nonce)
     rt_spin_lost(&c->spin, t);
 }
 
-/* What a grant that was not known yet when it was asked about is said to lack, it may have by now: only HELD ones that
+/* A grant that was not known yet when it was asked about may by now have what it is said to lack: only HELD ones that
  * were HELD then count. */
 static int read_renewal(struct rt_dia_conn *c, struct rt_dia_request *rq, int status,
                         const redisReply *reply)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The incumbents' dialects on Redis (?dialect=): locks laid out as their clients lay them out, so that both exclude each other.
+/* The incumbents' dialects on Redis (?dialect=): locks laid out as their clients lay them out, so that both exclude
+ * each other.
  *
  *   dialect.c  the table of dialects, the connection, ops before it is there
- *   ticket.c   who tickets are for the others
- *   join.c     JOIN, JOIN_ALL; who waits asks again
+ *   ticket.c   who tickets are to the others
+ *   join.c     JOIN, JOIN_ALL; waiters ask again
  *   leave.c    LEAVE, CHANGE, BREAK
  *   beat.c     the session, which only the client knows; renewal
  *   look.c     INSPECT, LIST, OBSERVE      doctor.c  CHECK
  *
- * The server knows keys that end by themselves, and nobody who waits: that is kit/spin's, asked again by time, or by a word of who
- * released.
+ * The server knows keys that end by themselves, but nobody who waits: waiters are kit/spin's, and ask again after a
+ * time, or at a word from whoever released.
  *
- * What if a reply is lost: a key tells whose it is (session and nonce), so JOIN asked again finds it, and its full time is
- * given to it anew; LEAVE deletes only that; what nobody asks for again is not renewed, and ends by its ttl. Late: ops leave by
- * one link, in order; what another link brings later meets another owner. Doubled: the tags of engine/resp cut the link. */
+ * What if a reply is lost: a key tells whose it is (session and nonce), so JOIN asked again finds it and gives it its
+ * full time anew; LEAVE deletes only that; what nobody asks for again is not renewed, and ends by its ttl. Late: ops
+ * leave by one link, in order; what another link brings later meets another owner. Doubled: the tags of engine/resp cut
+ * the link. */
 #ifndef RT_DIALECT_H
 #define RT_DIALECT_H
 
@@ -74,17 +76,17 @@ struct rt_dia_dialect {
     uint32_t caps;
     const char *unsafe;  /* why strict refuses it */
     const char *warning; /* said when it is opened; NULL: none */
-    /* where releases are told; NULL: nowhere, who waits asks again and again */
+    /* where releases are told; NULL: nowhere, and waiters ask again and again */
     const char *channel;
     enum rt_dia_script join, leave, renew, look, list, brk;
     bool in_steps; /* taken, then given its end; compared, then deleted: each a request */
     bool stamps;   /* owners are not told apart: an ID is the time here, in ms */
-    /* who waits stands on the server, with its number, and hears of its turn by a channel of its
-     * own */
+    /* waiters stand on the server, with their numbers, and each hears of its turn by a channel of
+     * its own */
     bool queues;
     bool uuid; /* owners are UUID:NUMBER; else 32 hex digits */
-    /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a word
-     * comes, though a spin lock says none */
+    /* waiters ask again after half to all of this; 0: of a sixth of the ttl, since a word
+     * comes, though a spin lock sends none */
     uint32_t pause_ms;
     const char *incumbents; /* whose locks these are, for messages */
 };
@@ -158,8 +160,8 @@ extern const struct rt_engine rt_engine_dialect;
 
 /* ---- Requests (dialect.c) ------------------------------------------------------------------ */
 
-/* Sends SCRIPT with A, which is closed, for OP or W (either may be NULL). KEY: which of the arguments is KEYS[1]. NULL: no
- * memory, and errmsg is set. */
+/* Sends SCRIPT with A, which is closed, for OP or W (either may be NULL). KEY: which of the arguments is KEYS[1]. NULL:
+ * no memory, and errmsg is set. */
 struct rt_dia_request *rt_dia_ask(struct rt_dia_conn *c, enum rt_dia_script script,
                                   struct rt_redis_args *a, size_t key, struct rt_op *op,
                                   struct rt_work *w, rt_dia_answer_fn *answer);
@@ -179,7 +181,7 @@ bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id);
 uint64_t rt_dia_session_of(const struct rt_dia_conn *c, const char *id);
 /* Who stands behind an ID that is not ours, for people. */
 void rt_dia_whose(const struct rt_dia_conn *c, const char *id, char *out, size_t size);
-/* Of a TEXT of ours ("OWNER FLAGS SIZE LABELVALUE"): false, it is none. */
+/* Reads a TEXT of ours ("OWNER FLAGS SIZE LABELVALUE"); false: it is not one. */
 bool rt_dia_text_read(const char *text, struct rota_place *place, struct rt_text *label,
                       struct rt_text *value);
 

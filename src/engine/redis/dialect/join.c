@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JOIN and JOIN_ALL: one script takes all keys or none. Who does not get them waits here and asks again: by time, and where
- * releases are told, by their word. */
+/* JOIN and JOIN_ALL: one script takes all keys or none. Whoever does not get them waits here and asks again: after a
+ * time and, where releases are told, at their word. */
 #include "engine/redis/dialect/dialect.h"
 
 #include "base/alloc.h"

@@ -97,7 +97,8 @@ void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_spin_ticket *t, int err)
     rt_conn_done(&c->base, op, err == ROTA_NOMEM ? err : 0);
 }
 
-/* Where nobody can say whose a key is, only what is known to hold is deleted. True: OP goes on by itself, or has ended. */
+/* Where nobody can say whose a key is, only what is known to hold is deleted. True: OP goes on by itself, or has
+ * ended. */
 static bool leave_unnamed(struct rt_dia_conn *c, struct rt_op *op, struct rt_spin_ticket *t)
 {
     if (!c->dialect->stamps ||
@@ -198,7 +199,7 @@ static void change_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, in
         err = rt_dia_odd(c, rq);
     if (err == 0 && rt_redis_int(reply, 0) == 0)
         err = rt_words_no_ticket(&c->base, op->change.name);
-    /* Nobody can say that nobody waits. Readers would keep each other out by that. */
+    /* Nobody can say that nobody waits. Not for readers: they would keep each other out that way. */
     const struct rt_spin_ticket *t = rq->session == c->spin.session
                                          ? rt_spin_by_number(&c->spin, op->change.name,
                                                              op->change.number)

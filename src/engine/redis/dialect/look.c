@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking: who holds a lock, also if it is not ours; which locks there are; and, by looking again and again, what becomes of
- * one. */
+/* Looking: who holds a lock, even if it is not ours; which locks there are; and, by looking again and again, what
+ * becomes of one. */
 #include "engine/redis/dialect/dialect.h"
 
 #include "base/alloc.h"
@@ -12,7 +12,7 @@
 
 #define PLACE_FIELDS 6 /* id, number, left, mode, granted, text */
 #define LIST_FIELDS 3
-#define LOOK_MS 250 /* an observed lock is looked at so often */
+#define LOOK_MS 250 /* an observed lock is looked at this often */
 
 /* ---- A reply of a look ----------------------------------------------------------------------------- */
 

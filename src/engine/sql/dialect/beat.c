@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session is the client's own: the server knows only rows. A beat renews all that is held and all that is being asked for,
- * a batch in a flight; what it does not find is lost. Now and then it sweeps, in bounded steps. */
+/* The session is the client's own: the server knows only rows. A beat renews all that is held and all that is being
+ * asked for, one batch per flight; what it does not find is lost. Now and then it sweeps, in bounded steps. */
 #include "engine/sql/dialect/lease.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@
 
 static void open_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    /* Whether the server is there, and its table. */
+    /* Finds out whether the server and its table are there. */
     a->tag = (uint64_t)rt_loop_now(a->c->base.loop);
     rt_sql_say_own(b, &rt_lease_of_sql(a->c)->says[RT_LEASE_LOOK], rt_sql_text(""));
 }
@@ -72,7 +72,7 @@ static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_lease_say(c, b, RT_LEASE_RENEW, &t);
         rt_lease_say(c, b, RT_LEASE_HAVE, &t);
     }
-    if (bt->dues->count == 0) /* whether the server is there */
+    if (bt->dues->count == 0) /* is the server there? */
         rt_sql_say_own(b, &c->says[RT_LEASE_LOOK], rt_sql_text(""));
 }
 
@@ -112,7 +112,7 @@ static bool sweep_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     return true;
 }
 
-/* By itself, behind the beat: if it fails, or waits, nobody does. */
+/* Separate from the beat, and after it: if the sweep fails or waits, nothing else does. */
 static void sweep(struct rt_lease_conn *c)
 {
     static const struct rt_sql_plan plan = {.say = sweep_say, .heard = sweep_heard};
@@ -180,7 +180,7 @@ static struct rt_sql_ask *ask_renewal(struct rt_lease_conn *c, struct rt_op *op)
         rt_free(bt);
         return NULL;
     }
-    a->entry.again = true; /* renewed twice is renewed */
+    a->entry.again = true; /* renewing twice is harmless */
     return a;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the dialects that are rows with an end are made of; opening and closing. */
+/* What the dialects whose locks are rows with an end are made of; opening and closing. */
 #include "engine/sql/dialect/lease.h"
 
 #include "base/alloc.h"

@@ -3,36 +3,38 @@
  *
  *   table.c   the table of SQL's dialects: where these are found
  *   lease.c   what each is made of, opening and closing
- *   speech.c  which statement is said in which words; they are in sql/
- *   try.c     JOIN, JOIN_ALL; who waits asks again
+ *   speech.c  which statement is said in which words; the texts are in sql/
+ *   try.c     JOIN, JOIN_ALL; whoever waits asks again
  *   leave.c   LEAVE, CHANGE, BREAK
  *   beat.c    the session, which only the client knows; renewal, the sweeper
  *   look.c    INSPECT, LIST, OBSERVE, CHECK
  *
- * They ride on the lanes, flights and asks of sql.h, and on kit/spin: the server knows who holds, and nobody who waits.
+ * They use the lanes, flights and asks of sql.h, and kit/spin: the server knows who holds, and nobody knows who waits.
  *
- *   row       name is a unique key: a row is the lock, its insert the grant, its delete the release. Numbers stand in a
- *             second table, for they must outlive the row
+ *   row       name is a unique key: a row is the lock, its insert the grant, its delete the release. Numbers are in a
+ *             second table, because they must outlive the row
  *   version   a row per name; whoever sees nobody in it changes it if its version is still the one that was seen. The
- *             version is the fence. So a grant takes two flights, and a look that was overtaken is repeated, three times
+ *             version is the fence. So a grant takes two flights, and a look that was overtaken is repeated, up to
+ *             three times
  *   shedlock  ShedLock's table and rules, with the server's time: held while lock_until is ahead; never deleted
  *
  * What an op says (LOOK reads the row, whoever's it is), and what if its reply is lost, late or doubled:
  *
- *   JOIN   TAKE, LOOK       a row tells whose it is (session and nonce): asked again it finds its own, gives it its full time
- *                           anew, and keeps its number. LOOK decides, not how many rows were changed. One that arrives
- *                           after it was given up is not renewed, and ends by its ttl
- *   JOIN_ALL  TAKE, GUARD of each, then LOOKs: a GUARD fails where another holds, and all of the flight with it. Then a
+ *   JOIN   TAKE, LOOK       a row tells whose it is (session and nonce): asked again, it finds its own, gives it
+ *                           its full time anew, and keeps its number. LOOK decides, not how many rows were changed. One
+ *                           that arrives after it was given up is not renewed, and ends by its ttl
+ *   JOIN_ALL  TAKE, GUARD of each, then LOOKs: a GUARD fails where another holds, and the whole flight with it. Then a
  *                           flight of LOOKs says who
- *   LEAVE  LEAVE            only what is ours, and has not ended. Lost: UNKNOWN; asked again it finds nothing, which says
- *                           only that it is gone
- *   BEAT   RENEW of each, a hundred in a flight; an end is never moved back, so one that is late, or comes twice, does no
- *                           harm. Not found: it is lost, if it was held when this was said
+ *   LEAVE  LEAVE            only what is ours, and has not ended. Lost: UNKNOWN; asked again, it finds nothing, which
+ *                           says only that it is gone
+ *   BEAT   RENEW of each, a hundred in a flight; an end is never moved back, so a late or repeated one does no
+ *                           harm. Not found: the lock is lost, if it was held when this was sent
  *   BREAK  BREAK            by number, as LEAVE
  *
- * All flights of a name go by one lane, in their order. What an old connection still does is waited for by the row's lock.
+ * All flights of a name go by one lane, in order. The row's lock makes them wait for what an old connection still does.
  *
- * Who waits asks again after 25 to 50 ms, and when the holder's time is over. Nothing is written while another holds. */
+ * Whoever waits asks again after 25 to 50 ms, and when the holder's time is over. Nothing is written
+ * while another holds. */
 #ifndef RT_LEASE_H
 #define RT_LEASE_H
 
@@ -40,10 +42,10 @@
 #include "engine/sql/sql.h"
 
 enum rt_lease_say {
-    RT_LEASE_TAKE, /* what it takes to take a lock, ... */
+    RT_LEASE_TAKE, /* what it needs to take a lock, ... */
     RT_LEASE_TAKE_2,
     RT_LEASE_TAKE_3,
-    RT_LEASE_RENEW, /* answers a row if it is ours still; if HAVE is there, that does */
+    RT_LEASE_RENEW, /* answers a row if it is still ours; if there is a HAVE, that does */
     RT_LEASE_HAVE,
     RT_LEASE_LEAVE, /* changes one row */
     RT_LEASE_GUARD, /* fails where the lock is not ours */
@@ -51,7 +53,7 @@ enum rt_lease_say {
                        host, process, label; of shedlock the label is locked_by */
     RT_LEASE_LIST, /* (prefix) -> name: of those that are held, by name */
     RT_LEASE_BREAK, /* (name, number): changes one row */
-    RT_LEASE_SWEEP, /* (limit): takes away what has ended ... */
+    RT_LEASE_SWEEP, /* (limit): deletes what has ended ... */
     RT_LEASE_TIDY,  /* (limit): ... and what nobody has needed for a day */
     RT_LEASE_SLOTS,
     /* Said once, when a connection is greeted. */
@@ -70,12 +72,12 @@ struct rt_lease_dialect {
     const char *name;
     const char *table; /* what it is called unless ?table= says otherwise */
     uint32_t caps;
-    const char *unsafe; /* why strict refuses it; NULL: it does as the line does */
+    const char *unsafe; /* why strict refuses it; NULL: as for the line */
     const char *keeps;  /* for the doctor: whose locks these are */
     const char *const
         *words[2];    /* by RT_LEASE_*, of PostgreSQL and of MariaDB; [RT_LEASE_SAYS] is the DDL */
-    bool reads_first; /* it takes what it has seen to be free */
-    bool by_text;     /* whose it is, locked_by says */
+    bool reads_first; /* it takes what it has first seen to be free */
+    bool by_text;     /* locked_by says whose it is */
 };
 
 /* speech.c */
@@ -126,17 +128,17 @@ int rt_lease_open_shedlock(struct rt_conn *conn, const struct rt_url *url,
 
 /* ---- speech.c ----------------------------------------------------------------------------------- */
 
-/* The statements of C's dialect about TABLE ("": its own), into c->says and c->ddl. 0; ROTA_INVALID: that is no name of a table;
- * ROTA_NOMEM. */
+/* Makes the statements of C's dialect about TABLE ("": its default), in c->says and c->ddl. 0; ROTA_INVALID: that is no
+ * name for a table; ROTA_NOMEM. */
 int rt_lease_speech(struct rt_lease_conn *c, const char *table, enum rt_sql_tongue tongue);
 
-/* A ticket as its statements are told of it. */
+/* What the statements need to know of a ticket. */
 struct rt_lease_ticket {
     const char *name;
     uint64_t session, nonce, owner;
     int64_t seen; /* the version; -1: there was none */
 };
-/* Says KIND, if it is said at all, of a ticket. */
+/* Says KIND about a ticket, if the dialect says it at all. */
 void rt_lease_say(struct rt_lease_conn *c, struct rt_sql_book *b, enum rt_lease_say kind,
                   const struct rt_lease_ticket *t);
 static inline bool rt_lease_says(const struct rt_lease_conn *c, enum rt_lease_say kind)
@@ -146,7 +148,7 @@ static inline bool rt_lease_says(const struct rt_lease_conn *c, enum rt_lease_sa
 
 /* Whose a row is. */
 struct rt_lease_row {
-    bool held; /* somebody holds, or else nobody */
+    bool held; /* somebody holds it */
     bool ours; /* SESSION and NONCE are known: a client of Rota's */
     uint64_t number, session, nonce;
     int64_t left_us, since_us;
@@ -173,10 +175,10 @@ void rt_lease_begin_look(struct rt_lease_conn *c, struct rt_op *op); /* INSPECT,
 void rt_lease_begin_observe(struct rt_lease_conn *c, struct rt_op *op);
 
 extern const struct rt_spin_user rt_lease_spin_user; /* try.c */
-/* leave.c: gives back what nobody here asks for, without a word. */
+/* leave.c: quietly gives back what nobody here asked for. */
 void rt_lease_give_back(struct rt_lease_conn *c, const char *name, uint64_t session,
                         uint64_t nonce);
-/* beat.c: asks whether the server still has what is held: after a new link. */
+/* beat.c: after a new link, asks whether the server still has what is held. */
 void rt_lease_verify(struct rt_lease_conn *c);
 /* look.c */
 void rt_lease_look_fire(struct rt_timer_call *call, int64_t now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE, CHANGE, BREAK: only what is ours, or has this number, is changed: by one statement. */
+/* LEAVE, CHANGE, BREAK: one statement changes only what is ours, or has this number. */
 #include "engine/sql/dialect/lease.h"
 
 #include "base/alloc.h"
@@ -91,7 +91,7 @@ void rt_lease_give_back(struct rt_lease_conn *c, const char *name, uint64_t sess
     uint64_t *about = rt_alloc(sizeof(*about));
     struct rt_sql_ask *a = about != NULL ? rt_sql_ask_new(&c->sql, &back_plan, NULL, name, about)
                                          : NULL;
-    if (a == NULL) { /* then by its ttl */
+    if (a == NULL) { /* its ttl ends it */
         rt_free(about);
         return;
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_MS 250 /* an observed lock is looked at so often */
+#define LOOK_MS 250 /* how often an observed lock is looked at */
 
 /* ---- INSPECT and LIST --------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static void show(const struct rt_lease_conn *c, const struct rt_op *op,
     op->inspect.each(op->inspect.arg, op->inspect.name, &place);
 }
 
-/* Of a session only our own is known, and of that what it holds. */
+/* Only our own session is known, and of that only what it holds. */
 static void show_ours(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
     const struct rt_op *op = arg;

@@ -35,7 +35,7 @@ extern const char M(row_ddl)[], M(row_columns)[], M(row_shape)[], M(row_begin)[]
     M(shedlock_first)[], M(shedlock_renew)[], M(shedlock_have)[], M(shedlock_leave)[],
     M(shedlock_guard)[], M(shedlock_look)[], M(shedlock_list)[], M(shedlock_break)[];
 
-/* What all have. */
+/* What all of them have. */
 #define COMMON(T, name)                                                         \
     [RT_LEASE_COLUMNS] = T(name##_columns), [RT_LEASE_SHAPE] = T(name##_shape), \
     [RT_LEASE_TAKE] = T(name##_take), [RT_LEASE_RENEW] = T(name##_renew),       \
@@ -84,7 +84,7 @@ static bool is_name(const char *text, size_t size)
     return size > 0 && size <= 58 && !isdigit((unsigned char)text[0]); /* and "_fence" */
 }
 
-/* TABLE or SCHEMA.TABLE. What is in no quotes PostgreSQL takes for small letters, and so is this. */
+/* TABLE or SCHEMA.TABLE. PostgreSQL folds unquoted names to lower case, and so does this. */
 static bool take_names(struct names *n, const char *table, bool postgres)
 {
     const char *dot = strchr(table, '.'), *name = dot != NULL ? dot + 1 : table;
@@ -110,7 +110,7 @@ static bool take_names(struct names *n, const char *table, bool postgres)
     return true;
 }
 
-/* TEXT with its braces filled in, to OUT (NULL: only counted). How many bytes, without an end. */
+/* Copies TEXT to OUT (NULL: only counts) with its braces filled in. Returns how many bytes, without a NUL. */
 static size_t fill(const char *text, const struct names *n, char *out)
 {
     const struct {
@@ -170,7 +170,7 @@ static struct rt_sql_saying saying_of(const struct rt_lease_conn *c, size_t kind
 }
 
 #ifdef ROTA_PLANTED
-/* Each WHAT of TEXT becomes WITH, which is not longer, and blanks. */
+/* Each WHAT in TEXT becomes WITH, which is not longer, padded with blanks. */
 static void replace(char *text, const char *what, const char *with)
 {
     for (char *at; (at = strstr(text, what)) != NULL; text = at + strlen(what)) {
@@ -221,7 +221,7 @@ static uint64_t ttl_us(const struct rt_lease_conn *c, size_t kind)
 }
 #endif
 
-/* The DDL one by one: what a semicolon at the end of a line ends. */
+/* The DDL, statement by statement: each ends with a semicolon at the end of a line. */
 static void split(struct rt_lease_conn *c, char *at)
 {
     size_t kind = RT_LEASE_MAKE;
@@ -252,12 +252,12 @@ int rt_lease_speech(struct rt_lease_conn *c, const char *table, enum rt_sql_tong
     if (at == NULL)
         return rt_words_nomem(&c->sql.base);
     for (size_t i = 0; i < RT_LEASE_SAYS; i++)
-        c->says[i].sql = words[i]; /* which there are */
+        c->says[i].sql = words[i]; /* which ones there are */
     for (size_t i = 0; i < RT_LEASE_SAYS; i++) {
         if (words[i] == NULL)
             continue;
         c->says[i] = saying_of(c, i, at);
-        size_t length = fill(words[i], &n, at); /* its end is there: rt_alloc zeroes */
+        size_t length = fill(words[i], &n, at); /* it is terminated: rt_alloc zeroes */
         plant(i, at);
         at += length + 1;
     }
@@ -294,7 +294,7 @@ void rt_lease_say(struct rt_lease_conn *c, struct rt_sql_book *b, enum rt_lease_
 #define MARK " rota:"
 #define DIGITS 32
 
-/* Whose locked_by TEXT is, if it is one of ours. */
+/* Whose locked_by TEXT is, if it is ours. */
 static void read_id(const char *text, struct rt_lease_row *out)
 {
     size_t size = strlen(text), tail = strlen(MARK) + DIGITS;

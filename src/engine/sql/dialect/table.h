@@ -2,8 +2,8 @@
 /* The dialects on SQL databases (?dialect=): one table of them, and the room that a connection of any of them needs.
  *
  * A new one is a row in table.c and a member of union rt_sql_any. Its engine's functions are its own; its OPEN is called by
- * postgres: and mysql: where the URL names it. What it needs of lanes, flights and asks it takes from sql.h
- * (rt_sql_open_lanes, struct rt_sql_rider, RT_SQL_SAYING); it may as well hold links of its own (driver.h). */
+ * postgres: and mysql: where the URL names it. It takes what it needs of lanes, flights and asks from sql.h
+ * (rt_sql_open_lanes, struct rt_sql_rider, RT_SQL_SAYING); it may also hold links of its own (driver.h). */
 #ifndef RT_SQL_TABLE_H
 #define RT_SQL_TABLE_H
 
@@ -14,7 +14,7 @@
 struct rt_sql_dialect {
     const char *name;
     uint32_t tongues;               /* where it is spoken: enum rt_sql_tongue */
-    const struct rt_engine *engine; /* but its `open`, which is: */
+    const struct rt_engine *engine; /* except its `open`, which is: */
     int (*open)(struct rt_conn *conn, const struct rt_url *url, const struct rt_sql_driver *driver);
 };
 
@@ -24,8 +24,8 @@ union rt_sql_any {
     struct rt_sqlhold_conn hold;
 };
 
-/* CONN, which is zeroed but for rt_conn, becomes the engine of the dialect NAME and is opened as one. No such dialect there:
- * ROTA_INVALID, and errmsg lists those that are. */
+/* CONN, zeroed except for rt_conn, becomes the engine of the dialect NAME and is opened as such. If there is no such
+ * dialect: ROTA_INVALID, and errmsg lists those there are. */
 int rt_sql_dialect_open(struct rt_conn *conn, const struct rt_url *url,
                         const struct rt_sql_driver *driver, const char *name);
 

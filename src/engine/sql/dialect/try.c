@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JOIN and JOIN_ALL: all of it is taken, or nothing. Who does not get it waits in kit/spin and asks again.
+/* JOIN and JOIN_ALL: all is taken, or nothing. Whoever does not get it waits in kit/spin and asks again.
  *
  *   (reads_first: LOOKs) ──▶ TAKE (GUARD) of each, LOOKs ── all are ours ──▶ granted
  *                               │ refused: LOOKs ──▶ busy       └── else ──▶ busy; free again: once more, so many times */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OVERTAKEN 3 /* so often a look may be, in one ask */
+#define OVERTAKEN 3 /* how often a look may be, per ask */
 
 struct attempt { /* what is asked for: an op's joins, or tickets that wait */
     struct rt_lease_conn *c;
@@ -21,7 +21,7 @@ struct attempt { /* what is asked for: an op's joins, or tickets that wait */
     uint32_t overtaken;
     uint32_t said; /* TAKEs, in which stage of the ask, + 1 */
     enum { SEES, TAKES, ASKS_WHO } doing;
-    struct one {          /* by name: so sets do not wait for each other in a circle */
+    struct one {          /* by name, so sets never wait for each other in a circle */
         const char *name; /* behind them */
         size_t join;      /* which of the op's */
         uint64_t nonce, owner;
@@ -90,7 +90,7 @@ static void try_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     struct attempt *at = a->about;
     if (at->doing == TAKES && at->said == a->stage + 1 && at->c->dialect->reads_first)
-        at->doing = SEES; /* the answer was lost: what was seen is of another time */
+        at->doing = SEES; /* the answer was lost: what was seen is out of date */
     for (size_t i = 0; at->doing == TAKES && i < at->count; i++)
         say_take(at, b, i);
     if (at->doing == TAKES)
@@ -286,7 +286,7 @@ static struct attempt *of_op(struct rt_lease_conn *c, const struct rt_op *op)
     return at;
 }
 
-/* Flies; a set by itself, since it may come to nothing. NULL: no memory, and OP goes on. */
+/* Sends it off; a set flies by itself, since it may come to nothing. NULL: no memory, and OP goes on. */
 static struct rt_sql_ask *go(struct rt_lease_conn *c, const struct rt_sql_plan *plan,
                              struct rt_op *op, struct attempt *at)
 {

@@ -16,7 +16,7 @@ static void answer_as_it_stands(struct rt_join *j, const struct rt_sqlhold_ticke
     j->wanted = false;
 }
 
-/* Asked again: all are there (0), none is (1), or some: that was another ask (ROTA_LOST). */
+/* Asked again: all are there (0), none is (1), or only some: that was another ask (ROTA_LOST). */
 static int find_all(struct rt_sqlhold_conn *c, const struct rt_op *op)
 {
     size_t found = 0;
@@ -32,7 +32,7 @@ static int find_all(struct rt_sqlhold_conn *c, const struct rt_op *op)
     return found == op->join.n ? 0 : rt_words_set_ended(rt_sqlhold_base(c));
 }
 
-/* Those of N that were made, of which none has begun, go. */
+/* Frees those of N that were made; none of them has begun. */
 static int unmake(struct rt_sqlhold_conn *c, const struct rt_op *op, size_t n, int err)
 {
     char said[sizeof(c->sql.base.errmsg)];
@@ -69,7 +69,7 @@ static int make_ticket(struct rt_sqlhold_conn *c, struct rt_op *op, size_t i,
     return 0;
 }
 
-/* In the order of their names: so two sets never wait for each other. */
+/* In the order of their names, so that two sets never wait for each other. */
 static void chain(struct rt_sqlhold_ticket **list, size_t n)
 {
     for (size_t i = 1; i < n; i++) /* few */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BEAT: the session is this client's own. A renewal says something on every seat that holds, so that the server does not take it
- * for dead, and on a lane. It is answered when all have answered; a seat that does not is cut, and its lock lost.
+/* BEAT: the session is this client's own. A renewal says something on every seat that holds, so that the server does
+ * not take it for dead, and on a lane. It is answered when all have answered; a seat that does not answer is cut, and
+ * its lock is lost.
  *
- * A session that was not renewed for a ttl has ended, as it has for its user: its connections go. */
+ * A session that was not renewed for a ttl has ended, here as for its user: its connections go. */
 #include "engine/sql/hold/hold.h"
 
 #include "engine/kit/work.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of the dialects whose locks live with a connection: opening, ops as they come, time, the end. */
+/* The engine of the dialects whose locks live with a connection: opening, incoming ops, time, closing. */
 #include "engine/sql/hold/hold.h"
 
 #include "base/alloc.h"
@@ -88,7 +88,8 @@ static void say_layout(struct rt_sql_conn *sql, struct rt_sql_book *b)
     rt_sqlhold_say(c, b, RT_HOLD_SAY_SHAPE, &(struct rt_sqlhold_about){0});
 }
 
-/* The answer to SHAPE, where it was asked. A table that is not to be worked with is refused by what would: a doctor looks. */
+/* The answer to SHAPE, where it was asked. A table that must not be used is refused only by ops that would use it: a
+ * doctor just looks. */
 static void take_shape(struct rt_sqlhold_conn *c, const struct rt_sql_book *b)
 {
     for (size_t i = 0; i < b->row_count; i++)
@@ -155,7 +156,7 @@ static int take_seats(struct rt_sqlhold_conn *c, const struct rt_url *url)
     return c->seats != NULL ? 0 : rt_words_nomem(rt_sqlhold_base(c));
 }
 
-/* A name as SQL has them, with a schema in front of it if DOTS. */
+/* A name as SQL has them, with a schema in front if DOTS. */
 static bool is_name(const char *text, bool dots)
 {
     size_t n = strlen(text), dot = 0;
@@ -248,7 +249,7 @@ static void hold_close(struct rt_conn *conn)
     rt_view_close(&c->views);
     rt_loop_unreserve(conn->loop, TIMERS);
     rt_sql_close(conn);
-    rt_work_close(&c->works, conn); /* a ping of theirs has ended only now */
+    rt_work_close(&c->works, conn); /* their ping has ended only now */
     rt_sqlhold_words_close(c);
     rt_free(c->seats);
 }

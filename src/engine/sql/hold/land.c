@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a ticket by what its seat heard: hold.h has the drawing. */
+/* What becomes of a ticket after what its seat heard: hold.h has the drawing. */
 #include "engine/sql/hold/hold.h"
 
 #include "base/alloc.h"
@@ -29,8 +29,8 @@ static void tell_granted(struct rt_sqlhold_ticket *t, struct rt_op *op, uint64_t
     }
 }
 
-/* T is numbered. Its time counts from when its seat was last asked, and the user counts from the last BEAT: that must not be
- * the later one. */
+/* T is numbered. Its time counts from when its seat was last asked, and the user counts from the last BEAT, which must
+ * not be the later of the two. */
 void rt_sqlhold_finish(struct rt_sqlhold_ask *a)
 {
     struct rt_sqlhold_ticket *t = a->ticket;
@@ -121,7 +121,7 @@ void rt_sqlhold_tell_lost(struct rt_sqlhold_ticket *t)
                              .name = name};
     if (t->state != RT_HOLD_HELD)
         return;
-    t->state = RT_HOLD_LEAVING; /* nobody finds it any more */
+    t->state = RT_HOLD_LEAVING; /* nobody can find it now */
     snprintf(name, sizeof(name), "%s", t->name);
     rt_conn_event(rt_sqlhold_base(t->c), &event);
 }
@@ -144,7 +144,7 @@ static void tried(struct rt_sqlhold_ask *a, enum rt_sql_end end, const struct rt
         busy(a);
     else
         rt_sqlhold_fly_as(a,
-                          RT_HOLD_WAIT); /* its time was over: a year, or somebody's KILL QUERY */
+                          RT_HOLD_WAIT); /* the wait has ended: after a year, or by a KILL QUERY */
 }
 
 static void verified(struct rt_sqlhold_ask *a, bool yes)
@@ -197,7 +197,7 @@ static void gave(struct rt_sqlhold_ask *a, bool yes)
     rt_conn_done(rt_sqlhold_base(c), op, err);
 }
 
-/* Who found it locked found it there. */
+/* If it was found locked (AGAIN), it exists. */
 static void made(struct rt_sqlhold_ask *a, enum rt_sql_end end, const char *why)
 {
     bool tries = a->entry.op != NULL || a->ticket->set != NULL;
@@ -245,7 +245,7 @@ void rt_sqlhold_unseated(struct rt_sqlhold_seat *s)
     if (t->state == RT_HOLD_LEAVING) {
         s->ticket = NULL;
         t->seat =
-            NULL; /* its LEAVE, if there is one, ends with what flew; or finds that there is none */
+            NULL; /* its LEAVE, if any, ends with what flew; or finds that there is no ticket */
         rt_sqlhold_ticket_free(t);
     } else if (t->ask != NULL) { /* asked for anew */
         struct rt_sqlhold_ask *a = t->ask;

@@ -14,13 +14,13 @@
 #define REST                                                                                               \
     ", holder = VALUES(holder), session = VALUES(session), owner = VALUES(owner), since = VALUES(since), " \
     "label = VALUES(label), k = VALUES(k)"
-/* With what it is numbered only IF. */
+/* Numbers it, but only IF. */
 #define FENCE(if)                                                               \
     "INSERT INTO rota_hold " COLUMNS " SELECT ?1, 0, " NOW ", ?3, ?4, ?5, " NOW \
     ", ?6, 0 FROM DUAL WHERE " if " ON DUPLICATE KEY UPDATE " RAISE REST
 #define NUMBER "SELECT fence FROM rota_hold WHERE name = ?1 AND conn = 0 AND holder = ?3"
 
-/* In one step: who finds it finds its layout's version. */
+/* In one step: whoever finds the table finds its layout's version in it. */
 #define MAKE                                                                                                  \
     "CREATE TABLE IF NOT EXISTS rota_hold (name VARBINARY(767) NOT NULL, conn BIGINT NOT NULL, fence BIGINT " \
     "NOT NULL, holder BIGINT NOT NULL, session BIGINT NOT NULL, owner BIGINT NOT NULL, since BIGINT NOT "     \
@@ -28,7 +28,8 @@
     "ENGINE=InnoDB SELECT '' AS name, 0 AS conn, 1000 AS fence, 0 AS holder, 0 AS session, 0 AS owner, 0 AS " \
     "since, '' AS label, 0 AS k"
 
-/* Of the dialects that do not say who holds: what our own clients have written, where that connection is there still. */
+/* For dialects whose server does not say who holds: what our own clients have written, if that
+ * connection still exists. */
 #define OURS                                                                                              \
     " FROM rota_hold h JOIN information_schema.PROCESSLIST p ON p.ID = h.holder WHERE h.holder <> 0 AND " \
     "h.since >= " NOW " - " UPTIME
@@ -43,7 +44,7 @@
     " AND holder NOT IN "                                                                       \
     "(SELECT ID FROM information_schema.PROCESSLIST) LIMIT 100"
 
-/* Nothing of it but its own ttl ends a seat that is idle, and nothing the wait of one that is not. */
+/* Nothing but its own ttl ends an idle seat, and nothing ends the wait of one that is not idle. */
 #define SETTINGS                                                                                        \
     "SET SESSION wait_timeout={ttl_s}, lock_wait_timeout=31536000, innodb_lock_wait_timeout=100000000 " \
     "/*M!100101 , max_statement_time=0 */ /*M!100300 , idle_transaction_timeout=0, "                    \
@@ -64,7 +65,7 @@
     [RT_HOLD_SAY_PING] = "SELECT 1", [RT_HOLD_SAY_WHO] = "SELECT CONNECTION_ID(), 0",                  \
     [RT_HOLD_SAY_SETTINGS] = SETTINGS, [RT_HOLD_SAY_MAKE] = MAKE
 
-#define BUSY_WAIT "31536000" /* s: a negative one is no time for MariaDB */
+#define BUSY_WAIT "31536000" /* s: MariaDB accepts no negative time */
 
 /* A statement is several literals. NOLINTBEGIN(bugprone-suspicious-missing-comma) */
 
@@ -111,7 +112,8 @@ const struct rt_sqlhold_way rt_sqlhold_getlock = {
 #define IN_TABLE "TABLE_SCHEMA = {schema_only} AND TABLE_NAME = '{table_only}'"
 #define COLUMN_IS \
     "FROM information_schema.COLUMNS WHERE " IN_TABLE " AND COLUMN_NAME = '{column_only}'"
-/* A row of another engine's table cannot be locked: two would hold. BINARY is filled up: its row is not found again. */
+/* A row in a table of another storage engine cannot be locked: two would hold. BINARY is padded: its row is
+ * not found again. */
 #define SHAPE                                                                                                      \
     "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM information_schema.TABLES WHERE " IN_TABLE                         \
     ") THEN 'there is no table {table} (?table=), or this user may not see it' WHEN EXISTS (SELECT 1 FROM "        \
@@ -160,7 +162,7 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_mysql = {
                 "SELECT fence FROM rota_hold WHERE name = ?1 AND conn = ?3",
             [RT_HOLD_SAY_VERIFY] = "SELECT @@in_transaction",
             [RT_HOLD_SAY_LOOK] = LOOK_OURS,
-            /* Locked and let go at once, for it is no transaction. */
+            /* Locked and let go at once, because it is no transaction. */
             [RT_HOLD_SAY_PROBE] =
                 "SELECT 0, 0, 0, 0, 0, 0, NULL, 'a session of this server; MariaDB does not say which' FROM DUAL WHERE "
                 "(SELECT COUNT(*) " ROW ") > (SELECT COUNT(*) FROM (SELECT 1 " ROW

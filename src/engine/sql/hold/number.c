@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes do for a ticket: its number where a transaction of its seat is the lock; the row that is not there yet. */
+/* What the lanes do for a ticket: its number, where its seat's transaction is the lock; the row, where it is not
+ * there yet. */
 #include "engine/sql/hold/hold.h"
 
 #include "base/alloc.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* On the lanes: the number of what a transaction of its seat holds. */
+/* On the lanes: the number of what its seat's transaction holds. */
 struct fence {
     struct rt_sqlhold_conn *c;
     struct rt_sqlhold_about about;
@@ -46,7 +47,7 @@ static bool fence_heard(struct rt_sql_ask *sa, const struct rt_sql_book *b)
     a->ticket->fence = row != NULL ? (uint64_t)rt_sql_int(row, 0) : 0;
     if (a->ticket->fence == 0)
         rt_sqlhold_seat_cut(a->ticket->seat, "the server gave no number");
-    else /* held still, after that: nobody was granted it before with a lower one */
+    else /* if still held after that, nobody was granted it meanwhile with a lower one */
         rt_sqlhold_fly_as(a, RT_HOLD_VERIFY);
     return true;
 }
@@ -96,7 +97,7 @@ void rt_sqlhold_number(struct rt_sqlhold_ask *a)
     rt_sql_ask_go(sa);
 }
 
-/* What A is to lock is not there, and is not to be made: it will not be otherwise. */
+/* What A is to lock is not there and cannot be made, and that will not change. */
 void rt_sqlhold_not_made(struct rt_sqlhold_ask *a, int err, const char *why)
 {
     struct rt_sqlhold_conn *c = a->c;
@@ -126,7 +127,7 @@ void rt_sqlhold_no_table(struct rt_sqlhold_ask *a)
         rt_sqlhold_set_failed(t->set, rt_sqlhold_fail(c, ROTA_INVALID, "%s", why), NULL);
         return;
     }
-    if (op == NULL) { /* it was there when it began to wait: perhaps again */
+    if (op == NULL) { /* it was there when the wait began: it may come back */
         rt_sqlhold_seat_cut(t->seat, why);
         return;
     }
@@ -147,7 +148,8 @@ static void ensure_say(struct rt_sql_ask *sa, struct rt_sql_book *b)
     rt_sqlhold_say(f->c, b, RT_HOLD_SAY_EXISTS, &f->about);
 }
 
-/* One insert for one ask, unless somebody takes the row away again: what is not found right behind it never will be. */
+/* One insert per ask, unless somebody takes the row away again: what is not found right after the insert
+ * never will be. */
 static bool ensure_heard(struct rt_sql_ask *sa, const struct rt_sql_book *b)
 {
     struct rt_sqlhold_ask *a = fence_for(sa->about);

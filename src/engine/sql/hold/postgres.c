@@ -23,7 +23,8 @@
     ", $6, {key} from f on conflict "                                                   \
     "(name, conn) do update set fence = excluded.fence" REST " returning "
 
-/* Two who make it do so one after the other; and only one is made that users of a database share without naming it. */
+/* Two clients that make it do so one after the other; and only one table is made that users of a database share
+ * without naming it. */
 #define MAKE(table, columns, more)                                                                               \
     "do $rota$ declare t text; begin perform pg_advisory_xact_lock(1919906913); if to_regclass('" table          \
     "') is null then select quote_ident(n.nspname) into t from pg_class c join pg_namespace n on n.oid = "       \
@@ -48,8 +49,8 @@
     "select h.name, count(*)::bigint from rota_hold h join pg_stat_activity a on a.pid = h.holder and " IN_TRANSACTION \
     " where h.holder <> 0 and left(h.name, length($1)) = $1 group by h.name order by h.name"
 
-/* Nothing but its own ttl ends a seat that is idle, and nothing the wait of one that is not; who waits notices that its client
- * is gone. Settings that this version does not know are not set. */
+/* Nothing but its own ttl ends an idle seat, and nothing ends the wait of one that is not idle; a waiting backend
+ * notices that its client is gone. Settings that this version does not know are not set. */
 #define SET(value, names)                                                                        \
     "(select count(set_config(name, '" value "', false)) from pg_settings where name in (" names \
     "))"

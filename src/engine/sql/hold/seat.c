@@ -42,7 +42,7 @@ static void drop_link(struct rt_sqlhold_seat *s)
         s->c->sql.driver->drop(l, on_closed);
 }
 
-/* What it had at the server is ended from a lane, unless that is another server by now. */
+/* What it had at the server is ended from a lane, unless the lane is on another server by now. */
 static void kill_there(struct rt_sqlhold_conn *c, uint64_t id, uint64_t started, uint64_t epoch,
                        struct rt_op *op)
 {
@@ -62,7 +62,7 @@ void rt_sqlhold_seat_end(struct rt_sqlhold_seat *s, struct rt_op *op)
     kill_there(c, id, started, epoch, op);
 }
 
-/* It broke, or is silent (CUT: by us). Its ticket, if it has one still, is dialed for again. */
+/* It broke, or is silent (CUT: by us). If it still has a ticket, it is dialed again for that. */
 static void lost(struct rt_sqlhold_seat *s, bool cut, const char *why)
 {
     struct rt_sqlhold_conn *c = s->c;
@@ -125,7 +125,7 @@ static void greet(struct rt_sqlhold_seat *s, uint32_t stage)
         rt_sqlhold_say(s->c, &s->book, RT_HOLD_SAY_SETTINGS, &(struct rt_sqlhold_about){0});
         rt_sqlhold_say(s->c, &s->book, RT_HOLD_SAY_WHO, &(struct rt_sqlhold_about){0});
         if (s->c->way
-                ->tables) /* of nothing: it is made known now, for under LOCK TABLES no other table may be named */
+                ->tables) /* of nothing: prepared now, because under LOCK TABLES no other table may be named */
             rt_sqlhold_say(s->c, &s->book, RT_HOLD_SAY_CLEAR, &(struct rt_sqlhold_about){0});
     }
     fly(s, rt_dial_patience(&s->c->sql.base));
@@ -228,7 +228,7 @@ static void greet_landed(struct rt_sqlhold_seat *s, enum rt_sql_end end, const c
         greet(s, GREET_SETTINGS);
 }
 
-/* Whether END says that somebody else has it, and nothing worse. */
+/* Whether END says only that somebody else has it, and nothing worse. */
 static bool is_busy(const struct rt_sqlhold_seat *s, enum rt_sql_end end)
 {
     return end == RT_SQL_AGAIN && s->c->way->by_landing && s->ask->what == RT_HOLD_TRY;
@@ -246,7 +246,7 @@ static void landed(struct rt_sqlhold_seat *s, enum rt_sql_end end, const char *w
             rt_ledger_flush(&c->ledger);
         return;
     }
-    if (s->keep_until != 0) /* too late: its time goes on */
+    if (s->keep_until != 0) /* too late: it stays until then */
         return;
     if (a == NULL) { /* nobody wants it any more: what it has got must go */
         rt_sqlhold_seat_end(s, NULL);
@@ -289,7 +289,7 @@ static void on_down(struct rt_sql_link *l, int err, const char *why)
     struct rt_sqlhold_conn *c = s->c;
     (void)err;
     if (s->state == RT_DIAL_READY ||
-        strcmp(why, c->said) != 0) /* else once for all that are refused so */
+        strcmp(why, c->said) != 0) /* else once for all refused like this */
         rt_words_log(&c->sql.base, s->ticket != NULL ? ROTA_LOG_WARN : ROTA_LOG_INFO, "%s: %s",
                      s->ticket != NULL ? s->ticket->name : "an idle connection", why);
     if (s->state != RT_DIAL_READY)
@@ -425,8 +425,8 @@ void rt_sqlhold_seat_close(struct rt_sqlhold_seat *s)
 
 /* ---- Time --------------------------------------------------------------------------------------------------------------- */
 
-/* A renewal was not answered. Its holder is told now; but it may have looked a moment ago how long it has the lock, and works on
- * that: so long nobody else gets it. */
+/* A renewal was not answered. Its holder is told now; but a moment ago it may have looked how long it has the lock, and
+ * rely on that: until then nobody else gets it. */
 static void retire(struct rt_sqlhold_seat *s)
 {
     struct rt_sqlhold_conn *c = s->c;

@@ -40,7 +40,7 @@ static void take_out(struct rt_sqlhold_ticket *t, void *arg)
     }
 }
 
-/* Nothing of it stays. BUSY: of which name, to be told who holds it. */
+/* Nothing of the set stays. BUSY: the name that was busy, to say who holds it. */
 void rt_sqlhold_set_failed(struct rt_sqlhold_set *set, int err, const char *busy)
 {
     struct rt_sqlhold_conn *c = set->c;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who looks: INSPECT, LIST, OBSERVE, CHECK; BREAK, and the end of connections. All of it on the lanes, which hold nothing. */
+/* Looking: INSPECT, LIST, OBSERVE, CHECK; also BREAK, and ending connections. All on the lanes,
+ * which hold nothing. */
 #include "engine/sql/hold/hold.h"
 
 #include "base/alloc.h"
@@ -149,7 +150,7 @@ static void check_all(const struct rt_sql_ask *a, const struct rt_sql_book *b)
                              rt_sql_str(row, 3));
 }
 
-/* Of an INSPECT that found nobody: whether the server may be asked once more. */
+/* Whether an INSPECT that found nobody may ask the server once more. */
 static bool may_probe(const struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     const struct rt_sqlhold_conn *c = conn_of(a);
@@ -170,7 +171,7 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     if (a->entry.op->kind == RT_OP_INSPECT && conn_of(a)->unfit[0] == '\0')
         rv = show_all(
             a,
-            b); /* else it asked before that was known, as an opening does: a doctor comes next */
+            b); /* else it asked before that was known, as happens when opening: a doctor is next */
     else if (a->entry.op->kind == RT_OP_LIST)
         list_all(a, b);
     else if (a->entry.op->kind == RT_OP_CHECK)
@@ -181,7 +182,7 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static const struct rt_sql_plan look_plan = {.reads = true, .say = look_say, .heard = look_heard};
 
-/* Of a session: what this client knows itself; of others nothing. */
+/* INSPECT of a session: what this client itself knows; of other sessions nothing. */
 struct mine {
     const struct rt_op *op;
     struct rt_shown_list list;
@@ -251,7 +252,7 @@ static bool kill_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     return true;
 }
 
-/* It is not there any more, or it does not matter: nobody listens to it. */
+/* It is no longer there, or it does not matter: nobody listens to it. */
 static void kill_failed(struct rt_sql_ask *a, int err)
 {
     if (err != ROTA_UNREACHABLE && err != ROTA_UNKNOWN && err != ROTA_CANCELED)
@@ -289,7 +290,7 @@ static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     const struct victim *v = a->about;
     struct rt_sqlhold_about about = {.holder = v->id};
     if (v->id != 0 && a->tag == 0 &&
-        a->entry.op != NULL) { /* written down before it is done: who leaves then, asks */
+        a->entry.op != NULL) { /* recorded before it is done: whoever leaves then asks */
         about.name = a->entry.op->brk.name;
         about.number = a->entry.op->brk.number;
         rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_BREAK, &about);
@@ -381,7 +382,7 @@ static bool busy_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static void busy_failed(struct rt_sql_ask *a, int err)
 {
-    (void)err; /* it was busy, whoever it was */
+    (void)err; /* it was busy, whoever held it */
     rt_sql_done(a, rt_words_busy(&a->c->base, a->about, "somebody", 8));
 }
 
@@ -400,7 +401,7 @@ void rt_sqlhold_busy(struct rt_sqlhold_conn *c, struct rt_op *op, const char *na
 
 /* ---- A LEAVE that was not answered -------------------------------------------------------------------------------------- */
 
-/* That its row is another's by now says nothing: so it is also when the release was done. */
+/* That its row is another's by now says nothing: it would be so too if the release had been done. */
 
 static void broken_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a lock is called on the server: keys of PostgreSQL as incumbents make them of names, names that fit. Pure. */
+/* What a lock is called on the server: PostgreSQL keys as incumbents derive them from names, and names
+ * that fit. Pure. */
 #include "engine/sql/hold/hold.h"
 
 #include "engine/kit/hash.h"
@@ -36,7 +37,7 @@ bool rt_sqlhold_keys_find(const char *name, enum rt_sqlhold_keys *out)
     return false;
 }
 
-/* The one of zip and Ethernet. */
+/* The CRC-32 of zip and Ethernet. */
 static uint32_t crc32_of(const char *text)
 {
     uint32_t crc = UINT32_MAX;
@@ -169,7 +170,7 @@ void rt_sqlhold_table_name(const char *prefix, const char *name, char out[RT_HOL
     for (const char *at = name; *at != '\0' && used < most; at++)
         out[used++] = strchr(good, *at) != NULL ? *at : '_';
     out[used] = '\0';
-    if (!plain) /* a hash that a plain name might end with: its mark is no plain name's */
+    if (!plain) /* a plain name might end with such a hash, but never has its mark */
         snprintf(out + used, RT_HOLD_SPELLED - used, "$%016" PRIx64, rt_hash(name, size));
     assert(strlen(out) <= TABLE_MOST && strlen(out) >= first);
 }

@@ -125,7 +125,7 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     struct rt_sqlhold_ask *a = of_entry(e);
     struct rt_sqlhold_ticket *t = a->ticket;
     if (t ==
-        NULL) /* a release that had not left when its connection went: it is over, but who knows since when */
+        NULL) /* a release not yet sent when its connection went: it is over, but who knows since when */
         return a->what == RT_HOLD_GIVE ? ROTA_UNKNOWN : ROTA_LOST;
     if (t->ahead != NULL && t->ask == a && t->state == RT_HOLD_QUEUED)
         return ROTA_UNREACHABLE; /* one before it in its set is not granted yet */
@@ -225,7 +225,7 @@ void rt_sqlhold_begin_ticket(struct rt_sqlhold_ticket *t)
         rt_sqlhold_flush_soon(t->c);
 }
 
-/* Whoever is told may ask for more, or give up others: so from the beginning each time. */
+/* Whoever is told may ask for more or give up others, so each round starts from the beginning. */
 void rt_sqlhold_end_session(struct rt_sqlhold_conn *c)
 {
     uint64_t session = c->session;

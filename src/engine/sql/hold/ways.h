@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialects, each as it is said on a database. */
+/* The dialects, each in the words of its database. */
 #ifndef RT_HOLD_WAYS_H
 #define RT_HOLD_WAYS_H
 

@@ -39,7 +39,7 @@ static void add_text(struct text *t, const char *from)
     add(t, from, strlen(from));
 }
 
-/* The key, by whoever reckons it. */
+/* The key, computed by us or by the server. */
 static const char *key_of(const struct rt_sqlhold_conn *c)
 {
     if (!c->way->keyed)
@@ -63,7 +63,7 @@ static void add_args(struct text *t, const struct rt_sqlhold_conn *c)
     add_text(t, " << 32) >> 32)::int4");
 }
 
-/* Of "a.b" what is behind the dot, or the whole. */
+/* What is behind the dot in "a.b", or the whole. */
 static const char *last_of(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -160,7 +160,7 @@ static void set_saying(struct rt_sqlhold_conn *c, enum rt_sqlhold_say say)
         .types = once ? "" : TYPES,
         .slot = once ? RT_SQL_ONCE : (uint8_t)say,
         .rows = answers(c->texts[say]),
-        /* Of what a seat says nothing is put into a transaction: what that is says the way itself. */
+        /* Nothing that a seat says is wrapped in a transaction: the way itself says where one begins. */
         .reads = c->way->here || !changes_only_by_itself(say),
     };
 }
@@ -168,7 +168,7 @@ static void set_saying(struct rt_sqlhold_conn *c, enum rt_sqlhold_say say)
 static bool used(const struct rt_sqlhold_conn *c, enum rt_sqlhold_say say)
 {
     bool ours = say == RT_HOLD_SAY_MAKE2 ||
-                say == RT_HOLD_SAY_THERE; /* a user's own: SHAPE says all */
+                say == RT_HOLD_SAY_THERE; /* a user's own: SHAPE says it all */
     return c->way->sql[say] != NULL && !(ours && c->table_said);
 }
 
@@ -222,7 +222,7 @@ static void spell_table(const struct rt_sqlhold_conn *c, struct rt_sqlhold_ticke
 {
     static const char *const mysql[] = {
         "LOCK TABLES %s WRITE", "LOCK TABLES %s WRITE NOWAIT",
-        /* who has locked it has made it */
+        /* if somebody has locked it, it exists */
         "SET STATEMENT lock_wait_timeout=0 FOR CREATE TABLE IF NOT EXISTS %s (x INT)"};
     static const char *const postgres[] = {
         "lock table %s in access exclusive mode", "lock table %s in access exclusive mode nowait",
@@ -240,7 +240,7 @@ static void spell_table(const struct rt_sqlhold_conn *c, struct rt_sqlhold_ticke
     }
 }
 
-/* Whether NAME fits the column: a cut one would be another name. */
+/* Whether NAME fits the column: cut short, it would be another name. */
 static bool fits(const struct rt_sqlhold_conn *c, const char *name)
 {
     int64_t size = 0;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define TELLERS_MOST 16
-#define LIFE_NS 120000000 /* so long a teller works before one of them is killed */
+#define LIFE_NS 120000000 /* how long tellers work before one of them is killed */
 #define TIMEOUT_MS 2000   /* of a transaction: the demo is short */
 #define RECOVER_MS 300
 #define LOOK_NS 100000000
@@ -94,7 +94,7 @@ static bool move(struct rt_till *till, int account, int coins)
                        coins, account);
 }
 
-/* One after the other, each by itself: whoever is killed in between makes coins, or loses them. */
+/* One after the other, each by itself: a teller killed in between makes coins, or loses them. */
 static bool carry_bare(struct rt_till tills[RT_BANK_SITES], int from, const int accounts[2],
                        int coins)
 {
@@ -179,7 +179,7 @@ static pid_t hire(struct rt_bank *bank, uint64_t *carried)
     return pid;
 }
 
-/* Kills one after the other, in the midst of what it does, and hires another in its place. */
+/* Kills one teller after the other, in the middle of its work, and hires another in its place. */
 static int run_tellers(struct rt_bank *bank)
 {
     uint64_t *carried = mmap(NULL, sizeof(*carried), PROT_READ | PROT_WRITE,
@@ -236,7 +236,7 @@ static long long count_prepared(struct rt_bank *bank, struct rota_txns *m)
     return (long long)count;
 }
 
-/* Until recovery has finished all; but not for ever, should it lack a right. */
+/* Waits until recovery has finished all; but not for ever, in case it lacks a permission. */
 static int wait_clear(struct rt_bank *bank, struct rota_txns *m)
 {
     for (int looks = 0; looks < LOOKS_MOST; looks++) {
@@ -247,7 +247,7 @@ static int wait_clear(struct rt_bank *bank, struct rota_txns *m)
         pause_for(LOOK_NS);
     }
     return fail(bank, "recovery",
-                "branches stay in doubt: recovery needs the right PROCESS at MariaDB, and the "
+                "branches stay in doubt: recovery needs the privilege PROCESS at MariaDB, and the "
                 "tellers' user at PostgreSQL");
 }
 
@@ -269,7 +269,7 @@ int rt_bank_run(struct rt_bank *bank)
         rv = make_accounts(bank, tills);
     if (rv == 0)
         rv = count_coins(bank, tills, &bank->before);
-    close_tills(tills); /* nobody of ours is connected when tellers are forked */
+    close_tills(tills); /* none of ours may be connected when tellers are forked */
     if (rv == 0)
         rv = run_tellers(bank);
     if (rv == 0 && bank->journal != NULL)
@@ -284,7 +284,7 @@ int rt_bank_run(struct rt_bank *bank)
 
 /* ---- The scene -------------------------------------------------------------------------- */
 
-/* Begins a transaction, prepares a half of it as another process would that joined, says so, and waits to be killed. */
+/* Begins a transaction, prepares half of it as a process that joined it would, says so, and waits to be killed. */
 __attribute__((noreturn)) static void prepare_and_wait(struct rt_bank *bank, pid_t parent, int says)
 {
     struct rt_till tills[RT_BANK_SITES] = {0};

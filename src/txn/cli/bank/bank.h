@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bank of the demo: half of its accounts are in MariaDB, half in PostgreSQL; tellers, processes that are killed
- * again and again, carry coins from one to the other. */
+/* The bank of the demo: half of its accounts are in MariaDB, half in PostgreSQL; tellers, which are processes that are
+ * killed again and again, carry coins from one to the other. */
 #ifndef RT_BANK_H
 #define RT_BANK_H
 
@@ -14,12 +14,12 @@ enum { RT_BANK_SHOP, RT_BANK_LEDGER, RT_BANK_SITES };
 
 struct rt_bank {
     const char *url[RT_BANK_SITES]; /* MariaDB's, PostgreSQL's */
-    const char *journal;            /* NULL: tellers do without transactions */
+    const char *journal;            /* NULL: tellers work without transactions */
     uint32_t tellers, kills;
     /* Answered. */
-    uint64_t carried; /* transfers that were told to be committed */
+    uint64_t carried; /* transfers reported as committed */
     uint64_t killed;
-    uint64_t in_doubt;       /* the most branches that were prepared at once after a kill */
+    uint64_t in_doubt;       /* the most branches prepared at once after a kill */
     long long before, after; /* coins in all accounts */
     char errmsg[320];
 };
@@ -31,10 +31,10 @@ extern const char *const rt_bank_names[RT_BANK_SITES];
  * 0 or ROTA_*, and errmsg says why. */
 int rt_bank_run(struct rt_bank *bank);
 
-/* Recovers until nothing of the journal is in doubt at the databases that have a URL. 0 or ROTA_*, as above. */
+/* Recovers until nothing of the journal's is in doubt at the databases that have a URL. 0 or ROTA_*, as above. */
 int rt_bank_mend(struct rt_bank *bank);
 
-/* A teller prepares its half and is killed: one branch in doubt, and PROGRESS is told each step until recovery has
+/* A teller prepares its half and is killed: one branch is in doubt, and PROGRESS hears each step until recovery has
  * mended it. Needs a journal. */
 int rt_bank_scene(struct rt_bank *bank, void (*progress)(const char *line));
 

@@ -10,30 +10,31 @@
 #include <string.h>
 
 #define LIMIT_MOST 100000
-#define CALL_MS 30000 /* nobody is held up by somebody who looks */
+#define CALL_MS 30000 /* a reader holds nobody up */
+#define LOCK_MS 3000  /* replay, for a row that another has */
 
 const char rt_job_help_events[] =
-    "Usage: rota txn events ls|show|replay|dead|stats --from DATABASE [OPTION]... [ID]...\n"
-    "The events that 'rota relay' publishes: new, published, processed, dead.\n"
-    "  ls                what is not processed yet, by number\n"
-    "  show ID           one of them, with its payload; ID: its number, or its id\n"
-    "  replay ID...      makes dead ones new: they are published again, same id\n"
-    "  dead              the dead ones, and why; exit 1 if there are any\n"
+    "Usage: rota txn events ls|show|replay|dead|stats --from URL [OPTION]... [ID]...\n"
+    "The events that 'rota relay' publishes; states: new, published, processed, dead.\n"
+    "  ls                list the events not yet processed, by number\n"
+    "  show ID           show one event, with its payload; ID: its number or its id\n"
+    "  replay ID...      make dead events new: published again, with the same id\n"
+    "  dead              list the dead events, and why; exit 1 if there are any\n"
     "  stats             how many, how old, how fast\n"
     "\n"
     "      --from URL        postgres://, mysql://, sqlite:PATH, as for the relay\n"
-    "      --map MAP         columns of a table of yours, as for the relay\n"
-    "      --state S[,S]     ls: only these; --all: also what is processed\n"
-    "      --topic T         ls, dead, replay --all: only of this topic\n"
-    "      --key K           the same of a key\n"
-    "      --limit N         ls, dead: so many (100)\n"
-    "      --after N         ls, dead: those with numbers greater than N\n"
+    "      --map MAP         the columns of your own table, as for the relay\n"
+    "      --state S[,S]     ls: only these states; --all: processed events too\n"
+    "      --topic T         ls, dead, replay --all: only this topic\n"
+    "      --key K           the same for a key\n"
+    "      --limit N         ls, dead: at most N events (100)\n"
+    "      --after N         ls, dead: only numbers greater than N\n"
     "      --raw             show: only the payload, byte for byte\n"
-    "      --again           replay: also one that was published or processed\n"
-    "      --all, --yes      replay: all dead ones; does not ask\n"
+    "      --again           replay: published or processed events too\n"
+    "      --all, --yes      replay: all dead events; do not ask\n"
     "      --json            one JSON object\n"
-    "Exit: 0; 1 there is none, or (dead) some; 64 wrong usage, or no such table; 69\n"
-    "not reachable; 75 it was not dead, or not confirmed.\n";
+    "Exit: 0; 1 no such event, or (dead) there are some; 64 wrong usage, or no such\n"
+    "table; 69 not reachable; 75 it was not dead, or not confirmed.\n";
 
 /* ---- Words ---------------------------------------------------------------------------- */
 
@@ -107,7 +108,7 @@ static int take_number(const char *option, uint64_t least, uint64_t most, uint64
 {
     if (rt_options_number(optarg, least, most, number))
         return RT_EXIT_OK;
-    return rt_events_usage("--%s '%s' is no number from %llu to %llu", option, optarg,
+    return rt_events_usage("--%s '%s' is not a number from %llu to %llu", option, optarg,
                            (unsigned long long)least, (unsigned long long)most);
 }
 
@@ -176,9 +177,9 @@ static int check(const struct rt_events *e, const struct deed *deed, unsigned gi
     if (e->from == NULL || e->from[0] == '\0')
         return rt_events_usage("--from is missing: the database of the events");
     if (e->count > deed->ids && deed->ids < 2)
-        return rt_events_usage("'%s' is too much", e->operands[deed->ids]);
+        return rt_events_usage("unexpected argument '%s'", e->operands[deed->ids]);
     if (deed->ids == 1 && e->count == 0)
-        return rt_events_usage("which one? 'rota txn events ls' has their numbers");
+        return rt_events_usage("which one? 'rota txn events ls' lists their numbers");
     return RT_EXIT_OK;
 }
 
@@ -208,7 +209,7 @@ json_t *rt_events_json(const struct rt_store_item *item)
                      maybe(item->key), "type", maybe(item->type), "bytes", (json_int_t)item->size,
                      "age_ms", rt_json_ms(item->age_ms), "changed_ms", rt_json_ms(item->changed_ms),
                      "attempts", (json_int_t)item->attempts, "next_ms",
-                     item->state == RT_EVENT_NEW && item->attempts > 0
+                     item->state == RT_EVENT_NEW && item->reason != NULL
                          ? rt_json_ms(item->next_in_ms)
                          : json_null(),
                      "reason", maybe(item->reason));
@@ -218,7 +219,8 @@ json_t *rt_events_json(const struct rt_store_item *item)
 
 static int run(struct rt_events *e, const struct deed *deed)
 {
-    const struct rt_store_options opts = {.reads_only = true, .call_ms = CALL_MS};
+    const struct rt_store_options opts = {
+        .reads_only = true, .call_ms = CALL_MS, .lock_ms = LOCK_MS};
     char line[512];
 
     int err = rt_store_open(&e->store, e->from, &e->map, &opts, line, sizeof(line));
@@ -248,10 +250,11 @@ int rt_job_events(struct rt_args *args, int argc, char **argv)
             return code;
     }
     if (optind >= argc)
-        return rt_events_usage("say what: ls, show, replay, dead or stats");
+        return rt_events_usage("no command given: ls, show, replay, dead or stats");
     const struct deed *deed = find(argv[optind]);
     if (deed == NULL)
-        return rt_events_usage("'%s': ls, show, replay, dead or stats", argv[optind]);
+        return rt_events_usage("unknown command '%s': ls, show, replay, dead or stats",
+                               argv[optind]);
     e.operands = argv + optind + 1;
     e.count = argc - optind - 1;
     e.json = args->json;

@@ -25,9 +25,9 @@ int rt_events_stats(struct rt_events *e);
 
 /* Complains about the usage. Returns RT_EXIT_USAGE. */
 #define rt_events_usage(...) rt_args_usage("events", __VA_ARGS__)
-/* Says what the last failing call on the store had to say. Returns the exit code for ERR. */
+/* Prints the line of the last failing call on the store. Returns the exit code for ERR. */
 int rt_events_report(const struct rt_events *e, int err);
-/* What all of them say of an event. */
+/* What all of them say about an event. */
 json_t *rt_events_json(const struct rt_store_item *item);
 const char *rt_events_state(const struct rt_store_item *item); /* "new", ...; "other" */
 

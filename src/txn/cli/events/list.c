@@ -11,7 +11,7 @@
 #define LIMIT 100
 #define OPEN (1U << RT_EVENT_NEW | 1U << RT_EVENT_PUBLISHED | 1U << RT_EVENT_DEAD)
 
-/* One more than is shown: whether there are more. */
+/* Reads one more than is shown, to see whether there are more. */
 static int read_page(struct rt_events *e, const struct rt_store_item **items, size_t *count,
                      bool *more)
 {
@@ -59,19 +59,21 @@ static void print_names(const struct rt_store_item *item)
 
 static void print_row(const struct rt_store_item *item)
 {
-    char since[32], next[32], why[512];
+    char since[32], next[32], often[48] = "waits", why[512];
 
     printf("%10" PRId64 "  %-9s  ", item->id, rt_events_state(item));
     rt_out_padded(age(item->age_ms, since, sizeof(since)), 13);
     printf("%8zu  ", item->size);
     print_names(item);
     putchar('\n');
-    if (item->attempts == 0 || item->state != RT_EVENT_NEW)
+    if (item->reason == NULL || item->state != RT_EVENT_NEW)
         return;
-    printf("%12srefused %" PRIu32 " times, next %s%s: %s\n", "", item->attempts,
-           item->next_in_ms > 0 ? "in " : "",
+    if (item->attempts > 0)
+        snprintf(often, sizeof(often), "refused %" PRIu32 " time%s", item->attempts,
+                 item->attempts == 1 ? "" : "s");
+    printf("%12s%s, next %s%s: %s\n", "", often, item->next_in_ms > 0 ? "in " : "",
            item->next_in_ms > 0 ? rt_out_time(item->next_in_ms, next, sizeof(next)) : "now",
-           rt_out_clean(item->reason != NULL ? item->reason : "", why, sizeof(why)));
+           rt_out_clean(item->reason, why, sizeof(why)));
 }
 
 static void print_dead(const struct rt_store_item *item)
@@ -84,7 +86,7 @@ static void print_dead(const struct rt_store_item *item)
     print_names(item);
     printf("\n%12s%s\n", "",
            item->reason != NULL ? rt_out_clean(item->reason, why, sizeof(why))
-                                : "nobody noted why");
+                                : "no reason was noted");
 }
 
 static void print_text(const struct rt_store_item *items, size_t count, bool dead)

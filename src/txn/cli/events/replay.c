@@ -5,6 +5,7 @@
 #include "cli/out.h"
 
 #include <inttypes.h>
+#include <rota.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,16 +27,29 @@ static int print(const struct rt_events *e, uint64_t done, uint64_t left, int co
     return code != RT_EXIT_OK ? code : printed;
 }
 
+/* For rows that another transaction has locked, and that it waited for in vain: nobody can tell from here whose it is.
+ * ID NULL: for all. */
+static int report(const struct rt_events *e, const char *id, int err)
+{
+    if (err != ROTA_BUSY)
+        return rt_events_report(e, err);
+    rt_out_error("%s%.80s%s locked by another transaction: nothing was changed; try again when "
+                 "that has ended (if it is prepared, rota txn indoubt shows it)",
+                 id != NULL ? "'" : "", id != NULL ? id : "dead events are",
+                 id != NULL ? "' is" : "");
+    return RT_EXIT_BUSY;
+}
+
 /* ---- By their ids ------------------------------------------------------------------------- */
 
-/* RT_EXIT_OK: it may be; else that was said. */
+/* RT_EXIT_OK: it may be replayed; else a message was printed. */
 static int may(const struct rt_events *e, const struct rt_store_item *item, const char *id)
 {
     if (item == NULL) {
         rt_out_error("there is no event '%.80s' in %s", id, e->map.table);
         return RT_EXIT_FAILED;
     }
-    if (item->state == RT_EVENT_DEAD || (item->state == RT_EVENT_NEW && item->attempts > 0))
+    if (item->state == RT_EVENT_DEAD || (item->state == RT_EVENT_NEW && item->reason != NULL))
         return RT_EXIT_OK;
     if (item->state == RT_EVENT_PUBLISHED || item->state == RT_EVENT_PROCESSED) {
         if (e->again)
@@ -62,7 +76,7 @@ static int replay_one(struct rt_events *e, const char *id, uint64_t *done)
     int64_t row = item->id;
     err = rt_store_replay_rows(e->store, &row, 1, item->state, &changed);
     if (err != 0)
-        return rt_events_report(e, err);
+        return report(e, id, err);
     if (changed == 0) {
         rt_out_error("'%.80s' has just changed: look again", id);
         return RT_EXIT_BUSY;
@@ -96,7 +110,7 @@ static int confirm(struct rt_events *e)
     if (e->yes)
         return RT_EXIT_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || e->json)
-        return rt_events_usage("there is nobody to ask: --yes");
+        return rt_events_usage("there is nobody to ask: use --yes");
     int err = rt_store_stats(e->store, &stats);
     if (err != 0)
         return rt_events_report(e, err);
@@ -109,7 +123,7 @@ static int confirm(struct rt_events *e)
     return RT_EXIT_BUSY;
 }
 
-/* Page by page, each row once: one that dies again at once is not met a second time. */
+/* Page by page, each row once: one that dies again at once is not replayed a second time. */
 static int replay_all(struct rt_events *e)
 {
     struct rt_store_filter filter = e->filter;
@@ -134,17 +148,17 @@ static int replay_all(struct rt_events *e)
         done += changed;
     }
     if (err != 0)
-        code = rt_events_report(e, err);
+        code = report(e, NULL, err);
     return print(e, done, 0, code);
 }
 
 int rt_events_replay(struct rt_events *e)
 {
     if (e->all && (e->count > 0 || e->again))
-        return rt_events_usage("--all is for those that are dead: not with %s",
+        return rt_events_usage("--all is for the dead ones: not with %s",
                                e->count > 0 ? "an id" : "--again");
     if (!e->all && e->count == 0)
-        return rt_events_usage("which ones? Say their ids, or --all");
+        return rt_events_usage("which ones? Give their ids, or --all");
     if (!e->all && (e->filter.topic != NULL || e->filter.key != NULL))
         return rt_events_usage("--topic and --key are for --all");
     return e->all ? replay_all(e) : replay_some(e);

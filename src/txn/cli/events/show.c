@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MOST 4096 /* bytes that are shown of a text */
-#define HEX_MOST 512   /* of what is none: 32 lines */
+#define TEXT_MOST 4096 /* bytes shown of a text */
+#define HEX_MOST 512   /* of anything else: 32 lines */
 #define HEX_LINE 16
 
 /* ---- Payloads ------------------------------------------------------------------------- */
 
-/* UTF-8 without control characters but tabs and ends of lines. */
+/* UTF-8 without control characters except tabs and line ends. */
 static bool is_text(const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -61,7 +61,7 @@ static size_t print_hex(const unsigned char *bytes, size_t size)
     return shown;
 }
 
-/* Line by line, for a terminal obeys what is in them. */
+/* Line by line, because a terminal obeys what is in them. */
 static size_t print_lines(const char *bytes, size_t size)
 {
     size_t shown = size < TEXT_MOST ? size : TEXT_MOST;
@@ -86,14 +86,15 @@ static void print_payload(const struct rt_store_item *item)
 {
     bool text = is_text(item->payload, item->size);
 
-    printf("payload   %zu bytes%s\n", item->size,
+    printf("payload   %zu byte%s%s\n", item->size, item->size == 1 ? "" : "s",
            item->size == 0 ? ""
            : text          ? ", text:"
-                           : ", no text:");
+                           : ", not text:");
     size_t shown = text ? print_lines(item->payload, item->size)
                         : print_hex(item->payload, item->size);
     if (shown < item->size)
-        printf("... and %zu bytes more: --raw has all of it\n", item->size - shown);
+        printf("... and %zu more byte%s: --raw prints all of it\n", item->size - shown,
+               item->size - shown == 1 ? "" : "s");
 }
 
 /* ---- One event ---------------------------------------------------------------------------- */
@@ -140,9 +141,11 @@ static void print_text(const struct rt_store_item *item)
     if (item->age_ms >= 0)
         printf("written   %s ago\n", rt_out_time(item->age_ms, text, sizeof(text)));
     if (item->attempts > 0)
-        printf("refused   %" PRIu32 " times%s%s\n", item->attempts,
+        printf("refused   %" PRIu32 " time%s%s%s\n", item->attempts, item->attempts == 1 ? "" : "s",
                item->next_in_ms > 0 ? ", next in " : "",
                item->next_in_ms > 0 ? rt_out_time(item->next_in_ms, text, sizeof(text)) : "");
+    else if (item->next_in_ms > 0)
+        printf("waits     next in %s\n", rt_out_time(item->next_in_ms, text, sizeof(text)));
     print_line("why", item->reason);
     print_payload(item);
 }

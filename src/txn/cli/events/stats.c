@@ -55,12 +55,12 @@ static void print_rate(const char *what, int64_t count, bool more)
 
 static void print_text(const struct rt_store_stats *s, const struct rt_store_rates *r)
 {
-    print_state(s, RT_EVENT_NEW, s->oldest_new_ms, "the oldest waits for its relay for");
+    print_state(s, RT_EVENT_NEW, s->oldest_new_ms, "the oldest has waited for its relay for");
     if (s->troubled > 0)
         printf("%-10s %10" PRIu64 "   of the new ones: refused, and tried again\n", "  troubled",
                s->troubled);
     print_state(s, RT_EVENT_PUBLISHED, r->oldest_published_ms,
-                "the oldest waits for its consumer for");
+                "the oldest has waited for its consumer for");
     print_state(s, RT_EVENT_PROCESSED, -1, "");
     print_state(s, RT_EVENT_DEAD, -1, "");
     putchar('\n');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the play: what the databases have, beside what the journal says they must have. */
+/* The end of the play: compares what the databases have with what the journal says they must have. */
 #include "txn/cli/order/audit.h"
 
 #include <stdio.h>

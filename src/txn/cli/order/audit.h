@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the play: what the databases have, beside what the journal says they must have. */
+/* The end of the play: compares what the databases have with what the journal says they must have. */
 #ifndef RT_AUDIT_H
 #define RT_AUDIT_H
 
@@ -15,7 +15,8 @@ struct rt_audit {
     char why[200];
 };
 
-/* When all processes of the play have gone. Fills in how each order ended, too. False: something cannot be read: `why`. */
+/* To be called when all processes of the play have gone. Also fills in how each order ended. False: something cannot be
+ * read: `why`. */
 bool rt_audit_make(struct rt_audit *a, const struct rt_stage *s, struct rt_order *orders,
                    int count);
 

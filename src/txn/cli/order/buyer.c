@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator of an order, and the recovery of what one left: each a process. */
+/* The coordinator of an order, and the recovery of what a dead one left: each a process. */
 #include "txn/cli/order/buyer.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHORT_MS 2000 /* the deadline of what is never decided: the demo is short */
+#define SHORT_MS 2000 /* the deadline of an order never decided: the demo is short */
 #define RECOVER_MS 200
 #define LOOK_NS 20000000
 
@@ -81,7 +81,7 @@ __attribute__((noreturn)) static void die(const struct rt_stage *s)
         (void)raise(SIGKILL);
 }
 
-/* All or nothing; ERR: what reserving said. */
+/* All or nothing; ERR: the result of reserving. */
 static int decide(const struct rt_stage *s, struct rota_txns *m, struct rota_txn *t, int err,
                   const struct rt_order *o)
 {
@@ -123,7 +123,7 @@ int rt_buyer_order(const struct rt_stage *s, void *arg)
 
 /* ---- Recovery ------------------------------------------------------------------------------------ */
 
-/* What it finds. */
+/* Tells what recovery finds. */
 static void tell_found(const struct rt_stage *s, const struct rota_outcome *o)
 {
     if (o->decision == ROTA_STAND_OPEN)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service: what it has is free, reserved or taken; try, confirm and cancel over HTTP, behind the fence, in SQLite.
  *
- * Beside the account that the fence guards there is a second, `bare`, for which every call is done as it comes: so the demo
- * can tell what a service without a fence would have. */
+ * Beside the account that the fence guards there is a second one, `bare`, on which every call is done as it comes: so
+ * the demo can tell what a service without a fence would have. */
 #include "txn/cli/order/counter.h"
 
 #include <signal.h>
@@ -97,7 +97,7 @@ static int fenced(const struct service *s, const struct rota_call *call, int amo
     return refused ? 409 : status_of(err, (int)verdict);
 }
 
-/* The play may want the coordinator dead now: what it asked for is done, and it has not heard so. */
+/* The play may want the coordinator dead now: what it asked for is done, but it has not heard so. */
 static void end_victim(const struct service *s, const struct rota_call *call)
 {
     if (s->number != RT_ORDER_ORDER || call->op != ROTA_OP_CONFIRM)
@@ -135,7 +135,7 @@ static void handle(struct rt_http_request *r, void *arg)
         .kind = RT_EVENT_CALL, .service = s->number, .op = call.op, .number = amount};
     memcpy(e.txn, call.txn, sizeof(e.txn));
     int status = fenced(s, &call, amount, &e);
-    if (status == 200 || status == 409) { /* else it is asked again */
+    if (status == 200 || status == 409) { /* else the call is repeated */
         rt_stage_tell(s->stage, &e);
         end_victim(s, &call);
     }

@@ -10,14 +10,15 @@ struct rt_counter { /* what a service has */
     int free, reserved, taken;
 };
 
-/* What R asks of a service; false: nothing. */
+/* What R asks of a service; false: R is no such request. */
 bool rt_counter_asked(const struct rt_http_request *r, struct rota_call *out);
 
 /* For rt_stage_start: serves until it is killed. ARG: which, an int. */
 int rt_counter_serve(const struct rt_stage *s, void *arg);
 
-/* When nobody serves any more. BARE: what a service would have that does whatever it is asked. *TRIED: branches that were tried,
- * and neither confirmed nor cancelled, as the fence says. False: it cannot be read, and WHY says so. */
+/* To be called when nobody serves any more. BARE: what a service that does whatever it is asked would have. *TRIED:
+ * branches that were tried, and neither confirmed nor cancelled, by the fence. False: it cannot be read, and WHY says
+ * so. */
 bool rt_counter_read(const struct rt_stage *s, int service, struct rt_counter *fenced,
                      struct rt_counter *bare, int *tried, char *why, size_t size);
 

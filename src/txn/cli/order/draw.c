@@ -17,7 +17,7 @@ static const char *color(enum rt_out_color c)
     return rt_out_color(stdout, c);
 }
 
-/* A line: WHAT in the margin, TEXT in LANE's column (-1: behind the margin). */
+/* A line: WHAT in the margin, TEXT in LANE's column (-1: right after the margin). */
 static void step(struct rt_draw *d, const char *what, int lane, enum rt_out_color c,
                  const char *text)
 {
@@ -60,7 +60,7 @@ void rt_draw_order(struct rt_draw *d, const struct rt_order *o)
 
 /* ---- Steps -------------------------------------------------------------------------------- */
 
-/* Nobody confirms or cancels but by a decision: the first to do so shows that it is written. */
+/* Nobody confirms or cancels without a decision: the first to do so shows that it is written. */
 static void draw_decision(struct rt_draw *d, int op)
 {
     if (d->decided || (op != ROTA_OP_CONFIRM && op != ROTA_OP_CANCEL))

@@ -13,7 +13,7 @@ struct rt_draw {
     json_t *steps;          /* what was drawn; NULL: no memory */
     int order;              /* from 1 on */
     bool decided;           /* the decision of this order was drawn */
-    int again, empty, late; /* calls that the fence kept from doing harm */
+    int again, empty, late; /* calls that the fence made harmless */
 };
 
 void rt_draw_head(struct rt_draw *d, enum rt_order_fail fail);

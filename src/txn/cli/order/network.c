@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network between coordinators and services: a proxy that doubles calls, loses them and their answers, and brings a try
- * after its cancel. What it does depends on the order that is played, and on nothing else. */
+ * after its cancel. What it does depends only on the order that is played. */
 #include "txn/cli/order/network.h"
 
 #include "base/alloc.h"
@@ -28,7 +28,7 @@ struct packet { /* a call on its way */
 struct network {
     const struct rt_stage *stage;
     struct rt_http_calls *calls;
-    _Atomic bool lost[RT_ORDER_SERVICES]; /* its confirm was */
+    _Atomic bool lost[RT_ORDER_SERVICES]; /* its confirm was lost */
     struct packet late;                   /* a try that is held up */
 };
 
@@ -37,7 +37,7 @@ static void wake(struct rt_service_call *c)
     sem_post(c->user);
 }
 
-/* Brings P to its service. The status that it answers; 502: none. */
+/* Brings P to its service. Returns the status that it answers; 502: none. */
 static int bring(const struct network *n, const struct packet *p)
 {
     char url[64], why[RT_SERVICE_LINE];
@@ -77,7 +77,7 @@ static int doubled(const struct network *n, const struct packet *p)
     return bring(n, p);
 }
 
-/* The order's first confirm is lost, and the stock's answer to it. */
+/* Loses the order's first confirm, and the stock's answer to its own. */
 static int lossy(struct network *n, const struct packet *p)
 {
     if (p->call.op != ROTA_OP_CONFIRM || p->service == RT_ORDER_PAYMENT ||
@@ -92,7 +92,7 @@ static int lossy(struct network *n, const struct packet *p)
     return 504;
 }
 
-/* The try of the payment is held up until its cancel was there. */
+/* Holds up the payment's try until its cancel has arrived. */
 static int slow(struct network *n, const struct packet *p)
 {
     if (p->service != RT_ORDER_PAYMENT || p->call.op == ROTA_OP_CONFIRM)

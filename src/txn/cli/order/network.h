@@ -12,7 +12,7 @@ enum {
     RT_NETWORK_DELAYS
 }; /* in the first, second, third order */
 
-/* For rt_stage_start, when the services listen: /NAME/OP leads to theirs. Runs until it is killed. */
+/* For rt_stage_start, once the services listen: /NAME/OP leads to the service's own. Runs until it is killed. */
 int rt_network_run(const struct rt_stage *s, void *arg);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota demo order: its words. */
+/* rota demo order: what it says. */
 #include "txn/cli/order/order.h"
 
 #include "cli/out.h"
@@ -13,21 +13,21 @@
 
 static const char help[] =
     "Usage: rota demo order [--fail WHAT] [--json]\n"
-    "An order, its stock and its payment are three services, each with an HTTP server\n"
-    "and an SQLite of its own. They take part by try, confirm and cancel; a\n"
-    "coordinator writes the decision into a journal. Each step is drawn as it\n"
-    "happens; at the end stand the sums of the three databases, and what they prove.\n"
-    "Needs no server; all of it is in a temporary folder, and goes with it.\n"
+    "Order, stock and payment are three services, each with its own HTTP server and\n"
+    "SQLite database. They take part by try, confirm and cancel; a coordinator writes\n"
+    "the decision to a journal. Each step is drawn as it happens; at the end come the\n"
+    "sums of the three databases, and what they prove. Needs no server; everything is\n"
+    "in a temporary folder, which is removed at the end.\n"
     "\n"
-    "      --fail WHAT       stock: there is not enough of it\n"
+    "      --fail WHAT       stock: there is not enough\n"
     "                        payment: it cannot be paid\n"
-    "                        coordinator: it is killed before the decision, and after\n"
-    "                        it; another process finishes\n"
-    "                        network: calls come twice, are lost, come too late\n"
+    "                        coordinator: it is killed before the decision, then\n"
+    "                        after it; another process finishes\n"
+    "                        network: calls come twice, get lost, or come too late\n"
     "      --json            one JSON object\n"
-    "Exit: 0; 1 if a sum is wrong; 69 if it cannot be played here.\n";
+    "Exit: 0; 1 if a sum is wrong; 69 if it cannot run here.\n";
 
-/* False: that is none. */
+/* False: TEXT is none of them. */
 static bool read_fail(const char *text, enum rt_order_fail *out)
 {
     for (int i = 1; i < RT_ORDER_FAILS; i++)
@@ -57,7 +57,7 @@ static int parse(struct rt_play *play, struct rt_args *args, int argc, char **ar
                                  optarg);
     }
     if (optind < argc)
-        return rt_args_usage("demo", "'%s' is too much", argv[optind]);
+        return rt_args_usage("demo", "unexpected argument '%s'", argv[optind]);
     play->json = args->json;
     return RT_EXIT_OK;
 }

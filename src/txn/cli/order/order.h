@@ -5,7 +5,7 @@
  *     ▲                 the network               a proxy before them, if calls are to be lost
  *     │                 a coordinator             for each order; it may be killed
  *     │                 a recovery                if it was
- *     └──── events: all of them tell what they do by one pipe, in the order in which it happened */
+ *     └──── events: all of them report what they do through one pipe, in the order in which it happened */
 #ifndef RT_ORDER_H
 #define RT_ORDER_H
 
@@ -26,13 +26,13 @@ enum rt_order_fail {
     RT_ORDER_NETWORK,
     RT_ORDER_FAILS
 };
-extern const char *const rt_order_fails[RT_ORDER_FAILS]; /* as --fail has them; the first: "" */
+extern const char *const rt_order_fails[RT_ORDER_FAILS]; /* as --fail takes them; the first: "" */
 
 enum rt_order_death { RT_ORDER_LIVES, RT_ORDER_DIES_UNDECIDED, RT_ORDER_DIES_DECIDED };
 
 struct rt_order {
     const char *title;
-    int amounts[RT_ORDER_SERVICES]; /* what each service is to take */
+    int amounts[RT_ORDER_SERVICES]; /* what each service must take */
     enum rt_order_death death;      /* of its coordinator */
     bool commits;                   /* how it must end */
     /* As it was played. */

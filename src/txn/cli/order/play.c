@@ -61,7 +61,7 @@ struct play {
     pid_t servers[SERVERS_MOST];
     int server_count;
     uint16_t network; /* its port; 0: there is none */
-    bool failed;      /* told already */
+    bool failed;      /* said already */
 };
 
 static int fail(struct play *p, const char *why)
@@ -97,7 +97,7 @@ static int watch(struct play *p, int life, struct rt_event *ready)
 
 /* ---- Servers ------------------------------------------------------------------------------- */
 
-/* Its port in *PORT. */
+/* Puts its port in *PORT. */
 static int start_server(struct play *p, int (*fn)(const struct rt_stage *s, void *arg), int which,
                         uint16_t *port)
 {
@@ -152,7 +152,7 @@ static int start_servers(struct play *p)
 
 /* ---- Orders ----------------------------------------------------------------------------------- */
 
-/* Runs FN for ORDER. *STATUS: as waitpid has it. */
+/* Runs FN for ORDER. *STATUS: as from waitpid. */
 static int run_process(struct play *p, int (*fn)(const struct rt_stage *s, void *arg),
                        struct rt_order *order, int *status)
 {
@@ -183,7 +183,7 @@ static int play_order(struct play *p, int i)
         code = run_process(p, rt_buyer_recover, order, &status);
     }
     if (code == RT_EXIT_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        code = fail(p, "a process of the play has ended too early");
+        code = fail(p, "a process of the demo ended too early");
     return code;
 }
 

@@ -72,7 +72,7 @@ int rt_stage_next(const struct rt_stage *s, int life, struct rt_event *out)
 
     while ((n = poll(fds, 2, PATIENCE_MS)) < 0 && errno == EINTR)
         continue;
-    if (n > 0 && fds[0].revents == 0) /* what it told before it ended is there by now */
+    if (n > 0 && fds[0].revents == 0) /* what it said before it ended is here by now */
         n = poll(fds, 1, 0) > 0 ? 1 : 2;
     if (n <= 0)
         return -1;

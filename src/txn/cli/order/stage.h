@@ -31,9 +31,9 @@ struct rt_event {
     char text[200];
 };
 
-struct rt_shared { /* memory of all processes */
+struct rt_shared { /* shared by all processes */
     _Atomic int
-        victim; /* a coordinator that is to die when its first confirm has been done; 0: none */
+        victim; /* a coordinator that must die once its first confirm has been done; 0: none */
     _Atomic int order; /* which is played, from 0 on */
 };
 
@@ -54,13 +54,13 @@ const char *rt_stage_database(const struct rt_stage *s, int service, char out[PA
 
 /* Tells the player, at once and whole. From any thread of any process. */
 void rt_stage_tell(const struct rt_stage *s, const struct rt_event *e);
-/* RT_EVENT_SAYS; OP: of which it tells; 0: of none. */
+/* RT_EVENT_SAYS; OP: the op that it is about; 0: none. */
 void rt_stage_says(const struct rt_stage *s, const char *who, int op, const char *text);
 /* RT_EVENT_ERROR; returns 1, for an exit. */
 int rt_stage_fail(const struct rt_stage *s, const char *who, const char *why);
 
-/* A process that runs FN and ends with its return. It dies with the player. *LIFE is at its end when the process is. -1: there
- * is none to be had; errno. */
+/* Starts a process that runs FN and exits with what it returns. It dies with the player. *LIFE is at its end when the
+ * process has ended. -1: it cannot be started; errno. */
 pid_t rt_stage_start(const struct rt_stage *s, int (*fn)(const struct rt_stage *s, void *arg),
                      void *arg, int *life);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn participant: rota_participant_run until a signal; whoever on_attention names is called. */
+/* rota txn participant: rota_participant_run until a signal; runs on_attention when a person is needed. */
 #include "cli/options.h"
 #include "cli/out.h"
 #include "txn/cli/hook.h"
@@ -12,21 +12,24 @@
 #include <unistd.h>
 
 const char rt_job_help_participant[] =
-    "Usage: rota txn participant [--listen ADDRESS:PORT] [--token-file FILE] URL\n"
-    "Takes part in three-phase commit at the database URL: promises in its table\n"
-    "rota_promise, work that is prepared there, timers. A coordinator (rota txn\n"
-    "three) and the other participants ask at http://ADDRESS:PORT/rota/three. What is\n"
-    "done when nobody answers is the coordinator's to say: block, or commit as in the\n"
-    "textbook. Ends at SIGTERM; what is open goes on when it is started again.\n"
+    "Usage: rota txn participant [--listen ADDRESS:PORT] [--name NAME]\n"
+    "                            [--token-file FILE] URL\n"
+    "Takes part in three-phase commit for the database URL: keeps promises in its\n"
+    "table rota_promise, prepares work there, and runs timers. A coordinator (rota\n"
+    "txn three) and the other participants ask at http://ADDRESS:PORT/rota/three. The\n"
+    "coordinator sets what to do when nobody answers: block, or commit as in the\n"
+    "textbook. Ends on SIGTERM; what is open goes on when it is started again.\n"
     "\n"
-    "      --listen ADDRESS:PORT  127.0.0.1:0 (any port, which is printed)\n" RT_WIRE_HELP
-    "      --resources FILE       whose line on_attention = COMMAND is run when a\n"
-    "                             person is called; without it ~/.config/rota/txn\n"
-    "                             and /etc/rota/txn\n"
+    "      --listen ADDRESS:PORT  (127.0.0.1:0: any port, which is printed)\n" RT_WIRE_HELP
+    "      --name NAME            the name coordinators use for the database; it\n"
+    "                             refuses requests under any other name\n"
+    "      --resources FILE       its line on_attention = COMMAND is run when a\n"
+    "                             person is called; default: ~/.config/rota/txn and\n"
+    "                             /etc/rota/txn\n"
     "\n"
-    "GET /metrics: open, blocked and mixed ones, for Prometheus. GET /rota/three:\n"
-    "what is open or mixed, as JSON. A mixed outcome is printed, counted, kept in its\n"
-    "row, and never forgotten by itself; a person is called.\n"
+    "GET /metrics: counts of open, blocked and mixed ones, for Prometheus. GET\n"
+    "/rota/three: what is open or mixed, as JSON. A mixed outcome is printed, counted\n"
+    "and kept in its row, never forgotten by itself; a person is called.\n"
     "Exit: 0; 1 another participant has taken over this database; 69 not reachable.\n";
 
 static void on_log(void *arg, int level, const char *line)
@@ -79,7 +82,7 @@ static int run_with_hook(const char *url, const char *resources,
         rt_out_error("%s", why);
     } else {
         if (!rt_hook_start(NULL, rt_resources_on_attention(r)))
-            rt_out_error("no thread for on_attention: nobody is called");
+            rt_out_error("no thread for on_attention: nobody will be called");
         code = run(url, opts);
         rt_hook_stop();
     }
@@ -90,18 +93,21 @@ static int run_with_hook(const char *url, const char *resources,
 int rt_job_participant(struct rt_args *args, int argc, char **argv)
 {
     static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
+                                            {"name", required_argument, NULL, 'n'},
                                             RT_WIRE_OPTIONS};
     struct rt_wire wire = {0};
-    const char *listen = NULL;
+    const char *listen = NULL, *name = NULL;
     int c;
     while ((c = rt_args_next(args, argc, argv, ":h", options)) != -1) {
         if (c == 'l')
             listen = optarg;
+        else if (c == 'n')
+            name = optarg;
         else if (!rt_wire_set(&wire, c))
             return rt_args_other("participant", argv, c);
     }
     if (optind + 1 != argc)
-        return rt_args_usage("participant", "it needs the URL of its database");
+        return rt_args_usage("participant", "the URL of its database is missing");
     struct rota_participant_options opts = {.listen = listen,
                                             .token_file = wire.token_file,
                                             .cert_file = wire.cert_file,
@@ -111,7 +117,8 @@ int rt_job_participant(struct rt_args *args, int argc, char **argv)
                                             .stop_fd = signals(),
                                             .log = on_log,
                                             .attention = on_attention,
-                                            .listens = on_listens};
+                                            .listens = on_listens,
+                                            .resource = name};
     int code = run_with_hook(argv[optind], args->resources, &opts);
     close(opts.stop_fd);
     return code;

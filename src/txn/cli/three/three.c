@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn three: one transaction by three-phase commit; and whoever answers the participants of what dead coordinators
- * left. */
+/* rota txn three: one transaction by three-phase commit; and the server that answers the participants of what dead
+ * coordinators left. */
+#include "base/utf8.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "txn/cli/hook.h"
 #include "txn/cli/three/wire.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,34 +17,37 @@
 
 #define PARTS_MAX 16
 #define TIME_MAX_MS 86400000
+#define WAIT_MS 30000 /* --wait */
 
 const char rt_job_help_three[] =
     "Usage: rota txn three --part NAME=ADDRESS --sql NAME=STATEMENT... [OPTION]...\n"
     "       rota txn three --serve --listen ADDRESS:PORT\n"
     "Three-phase commit: each participant (rota txn participant) promises, prepares\n"
-    "its statements, and commits when the decision stands in the journal. NAME is the\n"
-    "resource of its database, so that recovery finds it; ADDRESS http://HOST:PORT.\n"
-    "With --serve it goes on answering participants, also of transactions whose\n"
-    "coordinator died, and ends at SIGTERM.\n"
+    "its statements, and commits once the decision is in the journal. NAME is the\n"
+    "resource of its database, so that recovery finds it; ADDRESS: http://HOST:PORT.\n"
+    "With --serve it keeps answering participants, also about transactions whose\n"
+    "coordinator died, and ends on SIGTERM.\n"
     "\n"
-    "      --part NAME=ADDRESS    who takes part, 1 to 16\n"
-    "      --sql NAME=STATEMENT   its work; any number, in their order\n"
-    "      --on-timeout block|commit  what a participant does that is ready and hears\n"
-    "                             nobody: waits (block), or commits as in the\n"
-    "                             textbook: then the outcome may be mixed, and a\n"
+    "      --part NAME=ADDRESS    a participant; 1 to 16 of them\n"
+    "      --sql NAME=STATEMENT   its work; any number, run in this order\n"
+    "      --on-timeout block|commit  what a ready participant does when nobody\n"
+    "                             answers: waits (block), or commits as in the\n"
+    "                             textbook; then the outcome may be mixed, and a\n"
     "                             person is called\n"
-    "      --promise TIME         T1: promises are kept so long (5s)\n"
-    "      --ready TIME           T2: who is ready waits so long before it asks (15s)\n"
-    "      --patience TIME        who prepares is waited for so long (less than half\n"
-    "                             of --ready); with commit nothing is aborted for\n"
-    "                             that after --ready\n"
+    "      --promise TIME         T1: how long promises are kept (5s)\n"
+    "      --ready TIME           T2: how long a ready one waits before it asks (15s)\n"
+    "      --patience TIME        how long to wait for those that prepare (less than\n"
+    "                             half of --ready); with commit, nothing is aborted\n"
+    "                             for that after --ready\n"
+    "      --wait TIME            how long to go on telling all once decided (30s);\n"
+    "                             then --serve or recovery tells the others\n"
     "      --listen ADDRESS:PORT  where participants ask (127.0.0.1:0)\n"
-    "      --address URL          ... and how they reach it, if that is another\n" RT_WIRE_HELP
+    "      --address URL          ... and how they reach it, if that differs\n" RT_WIRE_HELP
         RT_JOB_HELP "\n"
-    "Exit: 0 committed, 75 aborted, 1 mixed: a person has to mend it, 69 no journal,\n"
-    "76 ended by a signal before it was decided: 'rota txn outcome ID' tells.\n";
+    "Exit: 0 committed, 75 aborted, 1 mixed: a person must repair it, 69 no journal,\n"
+    "76 a signal ended it before it was decided: see 'rota txn outcome ID'.\n";
 
-struct work { /* of one part */
+struct work { /* for one part */
     const char *name;
     size_t name_size;
     char *resource;
@@ -63,12 +66,13 @@ struct wish {
 };
 
 static char begun_id[64];
-static atomic_bool mixed; /* that one is */
+static atomic_bool mixed; /* whether one is */
 
+/* ROTA_LOG_INFO: for whom it waits. */
 static void on_log(void *arg, int level, const char *line)
 {
     (void)arg;
-    if (level <= ROTA_LOG_WARN)
+    if (level <= ROTA_LOG_WARN || (level == ROTA_LOG_INFO && isatty(STDERR_FILENO) == 1))
         rt_out_error("%s", line);
 }
 
@@ -90,25 +94,38 @@ static void on_begun(void *arg, const char *id)
     (void)fflush(stdout);
 }
 
+static void tell_unheard(const struct rt_visit *v, const struct wish *wish)
+{
+    struct rota_outcome o;
+    if (!wish->serve && rota_txn_outcome(v->m, begun_id, &o) == 0 && o.unfinished > 0)
+        rt_out_error("not all know of it yet: 'rota txn three --serve' at the same address tells "
+                     "them, or recovery ends it at their databases");
+}
+
 static int commit(const struct rt_visit *v, struct rota_three *c, struct wish *wish)
 {
     wish->how.begun = on_begun;
-    wish->how.wait_ms = wish->serve ? 1 : UINT32_MAX; /* it is asked on while it serves */
+    if (wish->serve)
+        wish->how.wait_ms = 1; /* it is asked on while it serves */
+    else if (wish->how.wait_ms == 0)
+        wish->how.wait_ms = WAIT_MS;
     int err = rota_three_commit(c, wish->parts, wish->count, &wish->how);
     if (err == 0 || err == ROTA_ABORTED)
         printf("%s %s\n", begun_id, err == 0 ? "COMMITTED" : "ABORTED");
     (void)fflush(stdout);
     if (err != 0)
         rt_out_error("%s", rota_txn_errmsg(v->m));
+    if (err == 0 || err == ROTA_ABORTED)
+        tell_unheard(v, wish);
     return err == ROTA_ABORTED ? RT_EXIT_BUSY
            : err == ROTA_MIXED ? RT_EXIT_FAILED
                                : rt_visit_exit(err);
 }
 
-/* What it leaves is finished by others. */
+/* Others finish what it leaves. */
 static void *on_signal(void *arg)
 {
-    static const char line[] = "rota: it was ended before it was decided, or before all have heard "
+    static const char line[] = "rota: it was ended before it was decided, or before all had heard "
                                "of it: 'rota txn outcome ID' tells what became of it\n";
     int signo;
     (void)sigwait(arg, &signo);
@@ -159,13 +176,6 @@ static struct work *work_of(struct wish *w, const char *text, size_t size)
     return NULL;
 }
 
-static bool is_utf8(const char *text)
-{
-    json_t *value = json_string(text);
-    json_decref(value);
-    return value != NULL;
-}
-
 /* NULL: good; else what is wrong. */
 static const char *add_part(struct wish *w, const char *text)
 {
@@ -173,8 +183,8 @@ static const char *add_part(struct wish *w, const char *text)
     if (is == NULL || is == text || work_of(w, text, (size_t)(is - text)) != NULL ||
         w->count == PARTS_MAX)
         return "--part is NAME=ADDRESS, each name once, 16 at most";
-    if (!is_utf8(text))
-        return "--part is no UTF-8";
+    if (!rt_utf8_is(text))
+        return "--part is not UTF-8";
     char *resource = strndup(text, (size_t)(is - text));
     if (resource == NULL)
         return "out of memory";
@@ -190,8 +200,8 @@ static const char *add_sql(struct wish *w, const char *text)
     struct work *of = is != NULL ? work_of(w, text, (size_t)(is - text)) : NULL;
     if (of == NULL)
         return "--sql is NAME=STATEMENT, with a NAME that --part has named before";
-    if (!is_utf8(is + 1))
-        return "--sql has bytes that are no UTF-8: write them as the database's own escapes";
+    if (!rt_utf8_is(is + 1))
+        return "--sql has bytes that are not UTF-8: write them as the database's own escapes";
     const char **all = (const char **)realloc((void *)of->statements,
                                               (of->count + 1) * sizeof(*all));
     if (all == NULL)
@@ -208,7 +218,7 @@ static const char *set_time(uint32_t *ms)
 {
     uint64_t value;
     if (!rt_options_duration_ms(optarg, &value) || value == 0 || value > TIME_MAX_MS)
-        return "--promise, --ready and --patience are more than nothing, and at most 24h";
+        return "--promise, --ready, --patience and --wait must be more than 0, and at most 24h";
     *ms = (uint32_t)value;
     return NULL;
 }
@@ -224,13 +234,15 @@ static const char *set(struct wish *w, int c)
         w->how.flags = strcmp(optarg, "commit") == 0 ? ROTA_THREE_COMMIT : 0;
         return w->how.flags != 0 || strcmp(optarg, "block") == 0
                    ? NULL
-                   : "--on-timeout is block or commit";
+                   : "--on-timeout must be block or commit";
     case '1':
         return set_time(&w->how.promise_ms);
     case '2':
         return set_time(&w->how.ready_ms);
     case '3':
         return set_time(&w->how.patience_ms);
+    case '4':
+        return set_time(&w->how.wait_ms);
     case 'l':
         w->listen = optarg;
         return NULL;
@@ -258,7 +270,7 @@ static int visit(struct rt_args *args, struct wish *wish)
     sigemptyset(&waits);
     sigaddset(&waits, SIGTERM);
     sigaddset(&waits, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &waits, NULL); /* of all threads */
+    pthread_sigmask(SIG_BLOCK, &waits, NULL); /* in all threads */
     if (!wish->serve)
         leave_at(&waits);
     int code = rt_visit_open(&v, args,
@@ -266,7 +278,7 @@ static int visit(struct rt_args *args, struct wish *wish)
     if (code != RT_EXIT_OK)
         return code;
     if (!rt_hook_start(&v, rt_resources_on_attention(rt_txns_resources(v.m))))
-        rt_out_error("no thread for on_attention: nobody is called");
+        rt_out_error("no thread for on_attention: nobody will be called");
     code = run(&v, wish, &waits);
     (void)rt_txns_ask(v.m,
                       &(struct rt_journal_op){
@@ -284,6 +296,7 @@ int rt_job_three(struct rt_args *args, int argc, char **argv)
                                             {"promise", required_argument, NULL, '1'},
                                             {"ready", required_argument, NULL, '2'},
                                             {"patience", required_argument, NULL, '3'},
+                                            {"wait", required_argument, NULL, '4'},
                                             {"listen", required_argument, NULL, 'l'},
                                             {"address", required_argument, NULL, 'a'},
                                             {"serve", no_argument, NULL, 's'},
@@ -299,7 +312,7 @@ int rt_job_three(struct rt_args *args, int argc, char **argv)
     else if (optind < argc)
         code = rt_args_usage("three", "unexpected '%s'", argv[optind]);
     else if (wish.count == 0 && !wish.serve)
-        code = rt_args_usage("three", "it needs --part, or --serve");
+        code = rt_args_usage("three", "--part or --serve is missing");
     else
         code = visit(args, &wish);
     forget(&wish);

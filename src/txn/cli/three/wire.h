@@ -21,12 +21,12 @@ struct rt_wire {
         NULL, 0, NULL, 0                                                                  \
     }
 
-#define RT_WIRE_HELP                                                                   \
-    "      --token-file FILE      its first line must be sent by who asks, and is\n"   \
-    "                             sent to whom it asks, by https or on this machine\n" \
-    "      --cert FILE, --key FILE  https\n"                                           \
-    "      --ca FILE              who vouches for the others' certificates\n"          \
-    "      --insecure             without them also where others reach it\n"
+#define RT_WIRE_HELP                                                                    \
+    "      --token-file FILE      its first line is required from those who ask, and\n" \
+    "                             sent to those it asks, by https or on this machine\n" \
+    "      --cert FILE, --key FILE  https\n"                                            \
+    "      --ca FILE              the authority for the others' certificates\n"         \
+    "      --insecure             allow other machines without token and certificate\n"
 
 /* False: C is none of these. */
 static inline bool rt_wire_set(struct rt_wire *w, int c)

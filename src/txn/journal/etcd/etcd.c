@@ -7,24 +7,23 @@
  *   PREFIX rota-txn/o/DEADLINE/ID        the same without its registered branches, until it is done: what SCAN reads
  *   PREFIX rota-txn/r/NAME               when, and the URL of a resource
  *
- * What changes a record is one Txn, "if nothing has changed since we looked": for a record that is not there yet
- * that is its create revision, 0, and the floor; else its mod revision. Else it answers what is there, and that is
- * judged anew:
+ * A record is changed by one Txn, "if nothing has changed since we looked": for a record that is not there yet, that
+ * compares its create revision, 0, and the floor; else its mod revision. If the compare fails, the Txn answers what is
+ * there, and that is judged anew:
  *
  *   DECIDE, REGISTER ───────────────▶ PUT if absent ── succeeded ──▶ told
  *   CLAIM, DONE ──▶ LOOK ──▶ judged ──▶ PUT if as seen ─┘ │ no: here is what is there
  *                              │  ▲───────────────────────┘
  *                              └──▶ told: nothing is to be changed
  *
- * Each PUT also compares `meta`: an etcd that was emptied and filled anew is another journal, and we stop.
+ * Each PUT also compares `meta`: an etcd that was emptied and refilled is another journal, and we stop.
  *
- * What if a reply is lost, late or doubled: a PUT that was done cannot be done again (its compare fails), and what
- * it has made is found by the one that is asked again, whose judge tells it as what stands. One that arrives late
- * fails if anybody else was there before it, or the floor has risen above it. Looks are harmless. FORGET's puts and
- * deletes may be done twice:
+ * What if a reply is lost, late or doubled: a PUT that was done cannot be done again (its compare fails); the repeated
+ * one finds what the first has made, and judges that to be what stands. One that arrives late fails if anybody was
+ * there before it, or if the floor has risen above it. Looks are harmless. FORGET's puts and deletes may be done twice:
  * the floor only rises (compared as bytes), and what is done and below it never changes again.
  *
- * etcd has no clock that could be asked for: `now` is ours. Only claims and what people read depend on it. */
+ * etcd has no clock that we could ask: `now` is ours. Only claims and what people read depend on it. */
 #include "txn/journal/etcd/etcd.h"
 
 #include "base/alloc.h"
@@ -62,7 +61,7 @@ int64_t rt_jetcd_wall_ms(void)
 
 /* ---- Ends */
 
-/* An ask is over. Those that waited for it, on the same id, may go. */
+/* An ask is over. Those on the same id that waited for it may go. */
 void rt_jetcd_end(struct rt_jetcd *j, struct rt_journal_ask *a, int err)
 {
     rt_ledger_out(&a->entry);
@@ -122,7 +121,7 @@ static int take_meta(struct rt_jetcd *j, const RtEtcd__KeyValue *meta)
         memcpy(value, meta->value.data, meta->value.len);
     if (strtol(value, &at, 10) != 1 || *at != '.')
         return rt_words_fail(&j->base.base, ROTA_UNSUPPORTED,
-                             "etcd has a journal of layout '%.20s', and this library knows 1",
+                             "etcd has a journal of layout '%.20s', but this library knows only 1",
                              value);
     at = strchr(value, ' ');
     uint32_t number = at != NULL ? (uint32_t)strtoul(at + 1, NULL, 16) : 0;
@@ -154,7 +153,7 @@ static void on_meta(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, co
     }
 }
 
-/* Makes the journal where there is none, under a number drawn by chance; or reads whose it is. */
+/* Makes the journal if there is none, under a random number; else reads its number. */
 static void ask_meta(struct rt_jetcd *j)
 {
     struct rt_jetcd_message m;
@@ -197,7 +196,7 @@ static int begin(struct rt_jetcd *j, struct rt_journal_ask *a)
     }
 }
 
-/* Whether one that was submitted before it is on the same id. */
+/* Whether an ask submitted before it is on the same id. */
 static bool is_behind(const struct rt_jetcd *j, const struct rt_journal_ask *a)
 {
     const struct rt_txn_id *id = rt_journal_ask_id(a);
@@ -229,7 +228,7 @@ static int send_ask(struct rt_ledger *l, struct rt_entry *e, const void **via)
     int rv = begin(j, a);
     if (rv != 0)
         return rv;
-    e->deadline = RT_NEVER; /* its requests have it, and know whether they left */
+    e->deadline = RT_NEVER; /* its requests keep it: they know whether they left */
     *via = j;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the journal in etcd: etcd.c has the picture.
  *
- *   message.c  keys, Txns put together on the stack
+ *   message.c  keys, Txns built on the stack
  *   records.c  DECIDE, REGISTER, CLAIM, DONE: what changes a record
  *   look.c     READ, IDENTIFY, SCAN, resources
  *   forget.c   FORGET
@@ -20,8 +20,8 @@ struct rt_jetcd {
     struct rt_journal_desk desk;
     struct rt_etcd_conn conn;
     char prefix[RT_JETCD_PREFIX_MAX];
-    char meta[32];  /* as it is there, once the number is known */
-    uint32_t drawn; /* the number that we offer */
+    char meta[32];  /* as stored there, once the number is known */
+    uint32_t drawn; /* the number we offer */
     bool asking;    /* for the meta key */
     bool stopped;
     char why[256]; /* stopped */
@@ -36,7 +36,7 @@ struct rt_jetcd_key {
 
 #define RT_JETCD_STEPS (100 + 4)
 
-struct rt_jetcd_message { /* a Txn put together on the stack */
+struct rt_jetcd_message { /* a Txn built on the stack */
     RtEtcd__TxnRequest txn;
     RtEtcd__Compare compares[4], *compare_at[4];
     RtEtcd__RequestOp then[RT_JETCD_STEPS], *then_at[RT_JETCD_STEPS], other[4], *other_at[4];
@@ -46,7 +46,7 @@ struct rt_jetcd_message { /* a Txn put together on the stack */
     size_t range_count, put_count, delete_count;
 };
 
-/* PREFIX rota-txn/ and what FORMAT says; of a record; of the same among those that are not done. */
+/* Keys: PREFIX rota-txn/ and what FORMAT says; of a record; of the same record among those not done. */
 __attribute__((format(printf, 3, 4))) void rt_jetcd_key(struct rt_jetcd_key *k,
                                                         const struct rt_jetcd *j,
                                                         const char *format, ...);
@@ -56,7 +56,7 @@ void rt_jetcd_key_open(struct rt_jetcd_key *k, const struct rt_jetcd *j, const s
 ProtobufCBinaryData rt_jetcd_data(const struct rt_jetcd_key *k);
 ProtobufCBinaryData rt_jetcd_text(const char *s);
 
-/* What a message points to lives until it is sent. */
+/* What a message points to must live until it is sent. */
 void rt_jetcd_message(struct rt_jetcd_message *m); /* empty */
 void rt_jetcd_if_value(struct rt_jetcd_message *m, ProtobufCBinaryData k,
                        RtEtcd__Compare__Result how, const char *value);
@@ -91,7 +91,7 @@ int rt_jetcd_resource(struct rt_jetcd *j, struct rt_journal_ask *a);
 int rt_jetcd_resources(struct rt_jetcd *j, struct rt_journal_ask *a);
 int rt_jetcd_forget(struct rt_jetcd *j, struct rt_journal_ask *a);
 void rt_jetcd_records_close(
-    struct rt_jetcd *j); /* before the connection is: what its requests own */
+    struct rt_jetcd *j); /* before the connection is closed: frees what its requests own */
 
 /* ---- etcd.c */
 

@@ -10,16 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SWEEP_RANGE 128 /* keys of a look */
-#define SWEEP_MOST 100  /* deletes of a Txn: etcd takes 128 */
+#define SWEEP_RANGE 128 /* keys per look */
+#define SWEEP_MOST 100  /* deletes per Txn: etcd takes 128 */
 
-/* FORGET: the floor, then looks of SWEEP_RANGE keys, each with a Txn that deletes what of them is done. A->extra is
- * the key behind which the next look begins. */
+/* FORGET: the newest birth, the floor, then looks at SWEEP_RANGE keys, each followed by a Txn that deletes those that are
+ * done. A->extra is the key after which the next look begins. */
 struct sweep {
     struct rt_jetcd_key from, to, rows[SWEEP_MOST];
     size_t count;
-    bool last, touched; /* touched: something may have been changed */
-    bool named;         /* those below the floor are through: FROM and TO are of the named ones */
+    bool last, touched; /* touched: something may have changed */
+    bool named;         /* those below the floor are done with: FROM and TO are named ones */
 };
 
 static void sweep_end(struct rt_jetcd *j, struct rt_journal_ask *a, int err)
@@ -72,7 +72,7 @@ static void on_old(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, con
         s->named = true;
         s->last = false;
         rt_jetcd_key_of(&s->from, j, &first);
-        rt_jetcd_key(&s->to, j, "t0"); /* behind all that begin with t/ */
+        rt_jetcd_key(&s->to, j, "t0"); /* after all that begin with t/ */
     }
     err = s->count > 0 ? rt_jetcd_send_message(j, &m, a->in.deadline, on_swept, a) : 0;
     if (err != 0)
@@ -131,20 +131,18 @@ static void on_raised(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, 
         sweep_end(j, a, err);
 }
 
-int rt_jetcd_forget(struct rt_jetcd *j, struct rt_journal_ask *a)
+static int raise_floor(struct rt_jetcd *j, struct rt_journal_ask *a)
 {
     struct rt_jetcd_message m;
     struct rt_jetcd_key meta, floor;
     char value[16];
-    struct sweep *s = rt_alloc(sizeof(*s));
-    struct rt_txn_id below = rt_txn_id_make(j->desk.number, a->in.forget.before_ms, 0);
-    if (s == NULL)
-        return rt_words_nomem(&j->base.base);
+    struct sweep *s = a->extra;
+    struct rt_txn_id below = rt_txn_id_make(j->desk.number, a->in.forget.floor_ms, 0);
     rt_jetcd_key(&meta, j, "meta");
     rt_jetcd_key(&floor, j, "floor");
     rt_jetcd_key(&s->from, j, "t/");
     rt_jetcd_key_of(&s->to, j, &below);
-    snprintf(value, sizeof(value), "%012" PRIx64, (uint64_t)a->in.forget.before_ms);
+    snprintf(value, sizeof(value), "%012" PRIx64, (uint64_t)a->in.forget.floor_ms);
     rt_jetcd_message(&m);
     rt_jetcd_if_value(&m, rt_jetcd_data(&meta), RT_ETCD__COMPARE__RESULT__EQUAL, j->meta);
     rt_jetcd_if_value(&m, rt_jetcd_data(&floor), RT_ETCD__COMPARE__RESULT__LESS, value);
@@ -153,10 +151,58 @@ int rt_jetcd_forget(struct rt_jetcd *j, struct rt_journal_ask *a)
     (void)rt_jetcd_get(&m, rt_jetcd_then(&m), rt_jetcd_data(&floor));
     (void)rt_jetcd_get(&m, rt_jetcd_otherwise(&m), rt_jetcd_data(&meta));
     (void)rt_jetcd_get(&m, rt_jetcd_otherwise(&m), rt_jetcd_data(&floor));
+    return rt_jetcd_send_message(j, &m, a->in.deadline, on_raised, a);
+}
+
+/* The id in a record's key; false: that is no key of a record. */
+static bool id_of_key(const struct rt_jetcd *j, const RtEtcd__KeyValue *kv, struct rt_txn_id *id)
+{
+    struct rt_jetcd_key t;
+    char text[RT_TXN_ID_TEXT];
+    rt_jetcd_key(&t, j, "t/");
+    if (kv->key.len != t.size + RT_TXN_ID_TEXT - 1)
+        return false;
+    memcpy(text, kv->key.data + t.size, RT_TXN_ID_TEXT - 1);
+    text[RT_TXN_ID_TEXT - 1] = '\0';
+    return rt_txn_id_read(text, id);
+}
+
+static void on_newest(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, const void *reply)
+{
+    struct rt_jetcd *j = rt_jetcd_of_conn(c);
+    struct rt_journal_ask *a = ask->owner;
+    const RtEtcd__RangeResponse *r = reply;
+    struct rt_txn_id id;
+    if (err == 0 && r->n_kvs > 0 && !id_of_key(j, r->kvs[0], &id))
+        err = rt_jetcd_damaged(j);
+    if (err == 0) {
+        rt_journal_ask_clamp(a, rt_jetcd_wall_ms(), r->n_kvs > 0 ? rt_txn_id_birth(&id) : 0);
+        err = raise_floor(j, a);
+    }
+    if (err != 0)
+        sweep_end(j, a, err);
+}
+
+/* etcd has no clock: all it knows of the time is the newest birth among its rows. */
+int rt_jetcd_forget(struct rt_jetcd *j, struct rt_journal_ask *a)
+{
+    RtEtcd__RangeRequest r = RT_ETCD__RANGE_REQUEST__INIT;
+    struct sweep *s = rt_alloc(sizeof(*s));
+    struct rt_txn_id named = rt_txn_id_first_named(j->desk.number);
+    if (s == NULL)
+        return rt_words_nomem(&j->base.base);
+    rt_jetcd_key(&s->from, j, "t/");
+    rt_jetcd_key_of(&s->to, j, &named);
+    r.key = rt_jetcd_data(&s->from);
+    r.range_end = rt_jetcd_data(&s->to);
+    r.limit = 1;
+    r.order = RT_ETCD__ORDER__ORDER_DESCEND;
+    r.by = RT_ETCD__BY__BY_KEY;
+    r.keys_only = true;
     a->in.forget.count = 0;
     a->in.forget.more = false;
     a->extra = s;
-    int rv = rt_jetcd_send_message(j, &m, a->in.deadline, on_raised, a);
+    int rv = rt_jetcd_send_range(j, &r, a->in.deadline, on_newest, a);
     if (rv != 0) {
         rt_free(s);
         a->extra = NULL;

@@ -88,7 +88,7 @@ int rt_jetcd_read(struct rt_jetcd *j, struct rt_journal_ask *a)
     return rt_jetcd_send_message(j, &m, a->in.deadline, on_read, a);
 }
 
-/* "PREFIX rota-txn/o/DEADLINE/ID", or of ALL "PREFIX rota-txn/t/ID" */
+/* "PREFIX rota-txn/o/DEADLINE/ID", or with ALL "PREFIX rota-txn/t/ID" */
 static bool read_key(const struct rt_jetcd *j, const RtEtcd__KeyValue *kv, bool all,
                      struct rt_txn_id *id)
 {
@@ -112,7 +112,7 @@ static void on_scanned(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err,
     for (size_t i = 0; err == 0 && i < r->n_kvs; i++) {
         bool good = read_key(j, r->kvs[i], a->in.scan.all, &a->in.scan.after) &&
                     rt_entry_read(r->kvs[i]->value.data, r->kvs[i]->value.len, &record);
-        record.registered_size = 0; /* who needs them READs it */
+        record.registered_size = 0; /* READ it to get them */
         if (!good)
             err = rt_jetcd_damaged(j);
         else
@@ -132,12 +132,12 @@ int rt_jetcd_scan(struct rt_jetcd *j, struct rt_journal_ask *a)
     before = before < 0 ? -1 : before > RT_TXN_BIRTH_MAX ? RT_TXN_BIRTH_MAX : before;
     if (a->in.scan.all) {
         rt_jetcd_key_of(&from, j, &a->in.scan.after);
-        rt_jetcd_key(&to, j, "t0"); /* behind all that begin with t/ */
+        rt_jetcd_key(&to, j, "t0"); /* after all that begin with t/ */
     } else {
         rt_jetcd_key_open(&from, j, &a->in.scan.after, a->in.scan.after_deadline_ms);
         rt_jetcd_key(&to, j, "o/%012" PRIx64 "~", (uint64_t)(before < 0 ? 0 : before));
     }
-    from.at[from.size++] = '\0'; /* behind it */
+    from.at[from.size++] = '\0'; /* after it */
     r.key = rt_jetcd_data(&from);
     r.range_end = rt_jetcd_data(&to);
     r.limit = before < 0 && !a->in.scan.all ? 1 : a->in.scan.limit;
@@ -178,7 +178,7 @@ int rt_jetcd_resources(struct rt_jetcd *j, struct rt_journal_ask *a)
     RtEtcd__RangeRequest r = RT_ETCD__RANGE_REQUEST__INIT;
     struct rt_jetcd_key from, to;
     rt_jetcd_key(&from, j, "r/");
-    rt_jetcd_key(&to, j, "r0"); /* the character behind the slash */
+    rt_jetcd_key(&to, j, "r0"); /* the character after the slash */
     r.key = rt_jetcd_data(&from);
     r.range_end = rt_jetcd_data(&to);
     r.limit = ALL_MOST;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys, Txns put together on the stack, and their answers. */
+/* Keys, Txns built on the stack, and their answers. */
 #include "txn/journal/etcd/etcd.h"
 
 #include <assert.h>
@@ -194,7 +194,7 @@ const RtEtcd__KeyValue *rt_jetcd_only(const RtEtcd__TxnResponse *r, size_t i)
     return r->responses[i]->range->kvs[0];
 }
 
-/* What tells what is there: meta, floor, the record. */
+/* Gets what is there: meta, floor, the record. */
 void rt_jetcd_say_look(struct rt_jetcd_message *m,
                        RtEtcd__RequestOp *(*where)(struct rt_jetcd_message *m),
                        const struct rt_jetcd_key *meta, const struct rt_jetcd_key *floor,

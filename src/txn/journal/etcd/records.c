@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes a record: judged, put if nothing has changed since, judged anew. The picture is in etcd.c. */
+/* Changing a record: judge it, put it if nothing has changed since, else judge anew. The picture is in etcd.c. */
 #include "txn/journal/etcd/etcd.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One record of an ask on its way; DONE has several. */
+/* One record of an ask under way; DONE has several. */
 struct task {
     struct rt_jetcd *j;
     struct rt_journal_ask *a;
@@ -26,20 +26,20 @@ static void task_free(struct task *t)
     rt_free(t);
 }
 
-/* The last of an ask's tasks ends it; the gravest error counts. */
+/* The last of an ask's tasks ends the ask, with the first error. */
 static void task_end(struct task *t, int err)
 {
     struct rt_journal_ask *a = t->a;
     struct rt_jetcd *j = t->j;
     task_free(t);
-    if (err != 0 && a->first == 0) /* what was said of it last is what is told */
+    if (err != 0 && a->first == 0) /* the last message is the one that is told */
         a->first = (size_t)-err;
     if (--a->steps == 0)
         rt_jetcd_end(j, a, -(int)a->first);
 }
 
-/* What the record of T's id is to become, of which NOW is what is there (ABSENT: none) and FLOOR the floor. True:
- * T->now is to be put. False: it is answered, *ERR. */
+/* What the record of T's id is to become; R is what is there now (ABSENT: none) and FLOOR the floor. True: T->now is to
+ * be put. False: it is answered, *ERR. */
 static bool judge_decide(struct task *t, const struct rt_entry_record *r, int64_t floor)
 {
     struct rt_journal_op *in = &t->a->in;
@@ -47,6 +47,7 @@ static bool judge_decide(struct task *t, const struct rt_entry_record *r, int64_
     in->decide.stands = r->stands;
     if (r->stands == RT_JOURNAL_ABSENT && rt_txn_id_birth(&t->id) < floor)
         in->decide.stands = RT_JOURNAL_EXPIRED;
+    in->decide.floor_ms = floor;
     bool may = in->decide.stands == RT_JOURNAL_ABSENT ||
                (r->stands == RT_JOURNAL_OPEN &&
                 (!commit || r->registered <= in->decide.registered));
@@ -68,7 +69,7 @@ static bool judge_decide(struct task *t, const struct rt_entry_record *r, int64_
     return true;
 }
 
-/* Behind the registered ones of R those of A that are not among them, in T->bytes. */
+/* Writes to T->bytes the registered branches of R, then those of A that are not among them. */
 static int add_registered(struct task *t, const struct rt_entry_record *r)
 {
     struct rt_journal_branch branch;
@@ -98,6 +99,7 @@ static bool judge_register(struct task *t, const struct rt_entry_record *r, int6
     in->reg.stands = r->stands;
     if (r->stands == RT_JOURNAL_ABSENT && rt_txn_id_birth(&t->id) < floor)
         in->reg.stands = RT_JOURNAL_EXPIRED;
+    in->reg.floor_ms = floor;
     if (in->reg.stands != RT_JOURNAL_ABSENT && in->reg.stands != RT_JOURNAL_OPEN)
         return false;
     uint32_t before = r->registered;
@@ -113,7 +115,7 @@ static bool judge_register(struct task *t, const struct rt_entry_record *r, int6
         *err = rt_words_fail(
             &t->j->base.base, ROTA_INVALID,
             "a journal in etcd keeps %d KB of a transaction's registered branches and their "
-            "payloads, and this has more: send less, or where it is",
+            "payloads, and this has more: send less, or a reference to it",
             RT_ENTRY_REGISTERED_MAX / 1024);
     in->reg.stands = RT_JOURNAL_OPEN;
     return *err == 0 && (r->stands == RT_JOURNAL_ABSENT || t->now.registered > before);
@@ -177,7 +179,7 @@ static int look(struct task *t)
     return rt_jetcd_send_message(t->j, &m, t->a->in.deadline, on_looked, t);
 }
 
-/* T->now in place of what was there at its revision; 0: nothing was. */
+/* Puts T->now in place of what was there at its revision; 0: nothing was. */
 static int put_record(struct task *t)
 {
     struct rt_jetcd_message m;
@@ -199,7 +201,7 @@ static int put_record(struct task *t)
         rt_jetcd_if_changed_at(&m, rt_jetcd_data(&row), t->now.revision);
     } else {
         rt_jetcd_if_created(&m, rt_jetcd_data(&row), 0);
-        /* "not above": as bytes, which etcd compares by < and > only */
+        /* "not above": etcd compares bytes by < and > only */
         strcat(least, "~");
         rt_jetcd_if_value(&m, rt_jetcd_data(&floor), RT_ETCD__COMPARE__RESULT__LESS, least);
     }
@@ -216,7 +218,7 @@ static int put_record(struct task *t)
     return rv;
 }
 
-/* What is there is judged: put, or told. */
+/* Judges what is there: puts the record, or tells the answer. */
 static void go_on(struct task *t, const struct rt_entry_record *r, int64_t floor)
 {
     int err;
@@ -270,7 +272,7 @@ static struct task *task_new(struct rt_jetcd *j, struct rt_journal_ask *a,
     return t;
 }
 
-/* Whoever makes a record mostly finds none: that is not looked for first. */
+/* An op that makes a record mostly finds none there, so it does not look first. */
 int rt_jetcd_records(struct rt_jetcd *j, struct rt_journal_ask *a)
 {
     static const struct rt_entry_record none = {.label = ""};
@@ -295,7 +297,7 @@ int rt_jetcd_records(struct rt_jetcd *j, struct rt_journal_ask *a)
     return a->steps > 0 ? 0 : rv;
 }
 
-/* Tasks are known to their requests only. */
+/* Only their requests know the tasks. */
 void rt_jetcd_records_close(struct rt_jetcd *j)
 {
     const struct rt_ledger *l = &j->conn.link.ledger;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening, statements, transactions. Nobody here opens or closes txn.db, txn.db-wal or txn.db-shm but SQLite:
- * closing any descriptor of them would drop the POSIX locks of all connections of the process. (The file is made
- * before that.) */
+/* Opening, statements, transactions. Only SQLite opens or closes txn.db, txn.db-wal and txn.db-shm here: closing any
+ * descriptor of them would drop the POSIX locks of all the process's connections. (The file is created before that.) */
 #include "txn/journal/file/db.h"
 
 #include "engine/kit/words.h"
@@ -21,7 +20,7 @@
 #define APPLICATION_ID 0x526f7478 /* "Rotx" */
 #define LAYOUT_STEP 1000          /* user_version = major * 1000 + minor */
 #define PAGE_SIZE "4096"
-#define WAL_FULL 2000 /* frames: folded back behind a commit; 8 MiB */
+#define WAL_FULL 2000 /* frames: folded back after a commit; 8 MiB */
 #define SPINS 30
 #define NAP_NS 50000
 #define NAPS_MAX 8
@@ -37,7 +36,7 @@ static int say_io(struct rt_jfile_db *d, int rc)
                          sqlite3_errstr(rc), err != 0 ? ": " : "", err != 0 ? strerror(err) : "");
 }
 
-/* What SQLite's RC is for us, with errmsg. */
+/* What SQLite's RC means to us; sets errmsg. */
 static int error_of(struct rt_jfile_db *d, int rc)
 {
     int code = rc & 0xff;
@@ -60,20 +59,20 @@ static int error_of(struct rt_jfile_db *d, int rc)
     case SQLITE_AUTH:
         return rt_words_fail(d->say, ROTA_AUTH,
                              "%s/" RT_JFILE_NAME
-                             " cannot be written: mend its rights or name another folder",
+                             " cannot be written: fix its permissions or name another folder",
                              d->shown);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
         return rt_words_fail(d->say, ROTA_PROTOCOL,
                              "%s/" RT_JFILE_NAME
-                             " is damaged or no journal of Rota: restore it; nothing was changed",
+                             " is damaged or not a Rota journal: restore it; nothing was changed",
                              d->shown);
     default:
         return say_io(d, rc);
     }
 }
 
-/* The end of a statement or a batch that failed by RC, with nothing written yet. */
+/* How a statement or a batch ends that failed with RC, with nothing written yet. */
 static enum rt_jfile_end end_of(struct rt_jfile_db *d, int rc, int *err)
 {
     int code = rc & 0xff;
@@ -90,7 +89,7 @@ static int64_t clock_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* Another process writes: mostly for one fsync. */
+/* Another process is writing: usually for one fsync. */
 static int on_busy(void *arg, int count)
 {
     struct rt_jfile_db *d = arg;
@@ -192,9 +191,29 @@ static int exec(struct rt_jfile_db *d, const char *sql)
     return sqlite3_exec(d->db, sql, NULL, NULL, NULL);
 }
 
+/* Whoever opens the journal by its name would find another one, or none: what is written here would be lost to
+ * recovery. A process that may no longer look (it has since given up its rights) cannot know, and goes on. */
+static bool has_moved(struct rt_jfile_db *d)
+{
+    struct stat now;
+    int moved = 0;
+    if (sqlite3_file_control(d->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK ||
+        moved == 0)
+        return false;
+    const char *path = sqlite3_db_filename(d->db, "main");
+    return path == NULL || stat(path, &now) == 0 || errno == ENOENT || errno == ENOTDIR;
+}
+
 enum rt_jfile_end rt_jfile_db_begin(struct rt_jfile_db *d, bool writes, bool durable, int *err)
 {
     int rc = SQLITE_OK;
+    if (writes && has_moved(d)) {
+        *err = rt_words_fail(d->say, ROTA_PROTOCOL,
+                             "%s/" RT_JFILE_NAME " was moved or removed while it was open: put it "
+                             "back where it was, and open the journal anew",
+                             d->shown);
+        return RT_JFILE_STOPS;
+    }
     if (writes && d->full != durable) {
         rc = exec(d, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
         d->full = durable;
@@ -210,27 +229,29 @@ void rt_jfile_db_rollback(struct rt_jfile_db *d)
         (void)once(d, "ROLLBACK", &d->rollback);
 }
 
-/* What a COMMIT that failed has left in the WAL, a recovery may find: only of BUSY and FULL it is known that it is
- * nothing. */
+/* A recovery may find what a failed COMMIT has left in the WAL: it is known that there is nothing only after BUSY and
+ * FULL, and where COMMIT was not even begun. */
 enum rt_jfile_end rt_jfile_db_commit(struct rt_jfile_db *d, int *err)
 {
-    int rc = once(d, "COMMIT", &d->commit);
+    bool begun = prepare(d, "COMMIT", &d->commit) == SQLITE_OK;
+    int rc = once(d, "COMMIT", &d->commit), code = rc & 0xff;
     if (rc == SQLITE_OK)
         return RT_JFILE_GOOD;
     enum rt_jfile_end end = end_of(d, rc, err);
     rt_jfile_db_rollback(d);
-    if ((rc & 0xff) != SQLITE_IOERR)
+    if (!begun || code == SQLITE_BUSY || code == SQLITE_FULL)
         return end;
     (void)rt_words_fail(
         d->say, ROTA_UNKNOWN,
-        "%s/" RT_JFILE_NAME
-        ": the disk did not take it (%s): no more is written until the journal is opened "
+        "%s/" RT_JFILE_NAME ": %s (%s): no more is written until the journal is opened "
         "anew; look at the system's log",
-        d->shown, sqlite3_errstr(rc));
+        d->shown, code == SQLITE_IOERR ? "the disk did not take it" : "a COMMIT failed",
+        sqlite3_errstr(rc));
     return RT_JFILE_STOPS;
 }
 
-/* Folded back by whoever is at it when it is long; a failed fsync there loses nothing: the WAL still has it all. */
+/* Whoever is at work folds the WAL back when it is long; a failed fsync there loses nothing: the WAL still has it
+ * all. */
 static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
 {
     (void)arg;
@@ -299,7 +320,7 @@ static int create_in(struct rt_jfile_db *d)
     char version[96];
     (void)snprintf(version, sizeof(version), "PRAGMA application_id=%d;PRAGMA user_version=%d;",
                    APPLICATION_ID, RT_ROWS_LAYOUT_MAJOR * LAYOUT_STEP);
-    int rv = check_layout(d, &fresh); /* another may have been first */
+    int rv = check_layout(d, &fresh); /* another process may have been first */
     if (rv != 0 || !fresh)
         return rv;
     int rc = exec(d, rt_jfile_schema);
@@ -342,7 +363,7 @@ static int open_db(struct rt_jfile_db *d, const char *path)
     if (rc == SQLITE_OK)
         rc = settings(d);
     if (rc == SQLITE_OK)
-        rc = exec(d, "BEGIN"); /* one snapshot: another may be making it just now */
+        rc = exec(d, "BEGIN"); /* one snapshot: another process may just be making it */
     if (rc != SQLITE_OK)
         return error_of(d, rc);
     int rv = check_layout(d, &fresh);
@@ -353,7 +374,7 @@ static int open_db(struct rt_jfile_db *d, const char *path)
     return rv == 0 ? who(d) : rv;
 }
 
-/* With the rights that WAL and shm inherit. Before SQLite has it open. */
+/* Makes the file with the rights that WAL and shm inherit, before SQLite opens it. */
 static int make_file(struct rt_jfile_db *d, int dir, mode_t mode)
 {
     struct stat st;
@@ -370,12 +391,12 @@ static int make_file(struct rt_jfile_db *d, int dir, mode_t mode)
     if (err != 0)
         return rt_words_fail(
             d->say, err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE,
-            "cannot make %s/" RT_JFILE_NAME ": %s; name a folder you may write", d->shown,
+            "cannot create %s/" RT_JFILE_NAME ": %s; name a folder you may write", d->shown,
             strerror(err));
     if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && (mode & 0060) == 0))
         return rt_words_fail(d->say, ROTA_AUTH,
                              "%s/" RT_JFILE_NAME
-                             " is no plain file of yours: move it away or name another folder",
+                             " is not a regular file of yours: move it away or name another folder",
                              d->shown);
     return 0;
 }
@@ -400,7 +421,7 @@ int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t 
         return rv;
     (void)snprintf(path, sizeof(path), "%s/" RT_JFILE_NAME, folder);
     while ((rv = open_once(d, path)) != 0) {
-        bool again = d->busy && clock_ns() < d->until; /* not all that waits asks the handler */
+        bool again = d->busy && clock_ns() < d->until; /* not every wait asks the handler */
         struct timespec nap = {.tv_nsec = NAP_OPEN_NS};
         if (!again)
             return rv;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded journal: a file, a thread that writes it, and who waits for that.
+/* The embedded journal: a file, a thread that writes it, and those who wait for it.
  *
- *   submit ──▶ the queue ──▶ the thread takes all that is there: one transaction, one fsync ──▶ the answers ──▶ a
- *   turn tells
+ *   submit ──▶ the queue ──▶ the thread takes all there is: one transaction, one fsync ──▶ the answers ──▶ a turn tells
  *
- * Group commit without a delay: what comes while an fsync is under way shares the next one. Only a DONE, for which
- * nobody waits, stays a moment for others to come: alone it costs as much as they do. The thread alone touches the
- * database once it is open. An op whose deadline passes while the thread has it is told ROTA_UNKNOWN, and its
- * ask is freed when the thread gives it back.
+ * Group commit without a delay: ops that come while an fsync is under way share the next one. Only a DONE, for which
+ * nobody waits, lingers a moment for others to come: alone it would cost as much as they do together. Once the database
+ * is open, only the thread touches it. An op whose deadline passes while the thread has it is told ROTA_UNKNOWN, and
+ * its ask is freed when the thread gives it back.
  *
  *   RUNNING ── an fsync failed, the file is damaged ──▶ STOPPED: all that is asked ends with ROTA_PROTOCOL */
 #include "engine/file/file.h"
@@ -28,16 +27,16 @@
 #include <unistd.h>
 
 #define BATCH_MOST 512     /* asks: a few ms of work */
-#define ALONE (10 * RT_MS) /* that a DONE waits for company */
-#define BOOK_FIRST 2048    /* bytes: what is said and heard of most asks fits */
+#define ALONE (10 * RT_MS) /* how long a DONE waits for company */
+#define BOOK_FIRST 2048    /* bytes: enough to say and hear most asks */
 
-struct work { /* of an ask: what the thread needs, and says */
+struct work { /* for an ask: what the thread needs, and answers */
     struct rt_journal_ask *ask;
     struct work *next;
     struct rt_sql_book book;
     int err;
     bool urgent;
-    bool stops; /* ... and nothing more is asked of it */
+    bool stops; /* ... and the journal takes no more */
     bool shows; /* its rows are to be shown */
     char why[256];
 };
@@ -58,11 +57,11 @@ struct journal {
     bool running;
     bool stopped;
     char stopped_why[256];
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* for what follows */
     pthread_cond_t asked;
     struct work *queue, **queue_tail;
-    uint32_t urgent; /* of them: not to be kept waiting */
-    int64_t since;   /* ... none is: since when the first waits */
+    uint32_t urgent; /* how many of them must not wait */
+    int64_t since;   /* ... if none: since when the first waits */
     struct work *answers, **answers_tail;
     atomic_bool leaving;
 };
@@ -94,13 +93,13 @@ static int64_t monotonic(void)
     return ts.tv_sec * 1000 * RT_MS + ts.tv_nsec;
 }
 
-/* One whose end nobody waits for, and that has time. */
+/* Nobody waits for its end, and it has time. */
 static bool is_patient(const struct work *w, int64_t now)
 {
     return w->ask->in.kind == RT_JOURNAL_DONE && w->ask->entry.deadline - now > 10 * ALONE;
 }
 
-/* With the mutex: until there is something to do. */
+/* With the mutex: waits until there is something to do. */
 static void await_work(struct journal *j)
 {
     while (!atomic_load(&j->leaving) && j->urgent == 0) {
@@ -142,7 +141,7 @@ static void give_back(struct journal *j, struct work *batch)
     j->answers_tail = last;
     (void)pthread_mutex_unlock(&j->mutex);
     if (write(j->bell->fd, &one, sizeof(one)) < 0) {
-        /* it is full: somebody rings already */
+        /* it is full: it is already ringing */
     }
 }
 
@@ -154,7 +153,7 @@ static void fail(struct work *w, int err, bool stops, const char *why)
     snprintf(w->why, sizeof(w->why), "%s", why);
 }
 
-/* What of the batch counts as done is not known, or none of it is. */
+/* It is not known which of the batch is done, or none of it is. */
 static void fail_all(struct journal *j, struct work *batch, enum rt_jfile_end end, int err)
 {
     for (struct work *w = batch; w != NULL; w = w->next) {
@@ -184,12 +183,12 @@ static enum rt_jfile_end do_ask(struct journal *j, struct work *w, int *err)
     }
 }
 
-/* Whether it is too late to begin it. */
+/* Whether it is too late to start it. */
 static bool is_late(struct work *w, int64_t now)
 {
     if (w->ask->entry.deadline > now)
         return false;
-    fail(w, ROTA_UNREACHABLE, false, "its time was over before the file was free");
+    fail(w, ROTA_UNREACHABLE, false, "its time ran out before the file was free");
     return true;
 }
 
@@ -220,7 +219,7 @@ static enum rt_jfile_end do_batch(struct journal *j, struct work *batch, int *er
     return end;
 }
 
-/* Those whose time is over end; the others are tried again. */
+/* Those whose time is over end; the others are retried. */
 static struct work *drop_late(struct journal *j, struct work *batch)
 {
     struct work *rest = NULL, **rest_tail = &rest, *late = NULL, **late_tail = &late;
@@ -241,7 +240,7 @@ static struct work *drop_late(struct journal *j, struct work *batch)
     return rest;
 }
 
-/* One of several spoiled it for all: each by itself. */
+/* One of several spoiled it for all: run each by itself. */
 static void do_each(struct journal *j, struct work *batch)
 {
     for (struct work *w = batch, *next; w != NULL; w = next) {
@@ -253,7 +252,7 @@ static void do_each(struct journal *j, struct work *batch)
             fail_all(j, w, end, end == RT_JFILE_AGAIN ? ROTA_UNREACHABLE : err);
         bool stops = w->stops;
         give_back(j, w);
-        if (stops && next != NULL) { /* the rest was not begun */
+        if (stops && next != NULL) { /* the rest was not started */
             for (struct work *r = next; r != NULL; r = r->next)
                 fail(r, ROTA_PROTOCOL, true, j->thread_says.errmsg);
             give_back(j, next);
@@ -374,7 +373,7 @@ static void on_bell(struct rt_watch *watch, bool readable, bool writable)
     (void)readable;
     (void)writable;
     if (read(j->bell->fd, &count, sizeof(count)) < 0) {
-        /* nothing rang: look all the same */
+        /* nothing rang: look anyway */
     }
     (void)pthread_mutex_lock(&j->mutex);
     struct work *w = j->answers;
@@ -426,7 +425,7 @@ static int open_bell(struct journal *j)
     return 0;
 }
 
-/* No signal of the program's is handled by a thread of ours. */
+/* No thread of ours handles the program's signals. */
 static int start_thread(struct journal *j)
 {
     sigset_t all, old;
@@ -435,12 +434,14 @@ static int start_thread(struct journal *j)
     int rv = pthread_create(&j->thread, NULL, run, j);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     j->running = rv == 0;
+    if (j->running)
+        (void)pthread_setname_np(j->thread, "rota-journal");
     return rv == 0 ? 0
-                   : rt_words_fail(&j->base.base, ROTA_UNREACHABLE, "no thread for the journal: %s",
-                                   strerror(rv));
+                   : rt_words_fail(&j->base.base, ROTA_UNREACHABLE,
+                                   "cannot start a thread for the journal: %s", strerror(rv));
 }
 
-/* The folder is found, made and refused as the lock engine's is. */
+/* The folder is found, made and refused just like the lock engine's. */
 static int open_file(struct journal *j, const struct rt_url *url)
 {
     struct rt_file_conn *place = rt_alloc(sizeof(*place));
@@ -524,12 +525,12 @@ static int open_journal(struct rt_journal *base, const struct rt_url *url)
     return rv;
 }
 
-/* The thread is the parent's, and so is the database: neither is touched here (fork.c closes what was inherited), and
- * nothing more can be asked. */
+/* The thread and the database are the parent's: neither is touched here (fork.c closes what was inherited), and nothing
+ * more can be asked. */
 static void forked(struct rt_journal *base)
 {
     struct journal *j = of(base);
-    (void)pthread_mutex_init(&j->mutex, NULL); /* the thread may have had it */
+    (void)pthread_mutex_init(&j->mutex, NULL); /* the thread may have held it */
     (void)pthread_cond_init(&j->asked, NULL);
     j->stopped = true;
     j->running = false;

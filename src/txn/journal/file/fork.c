@@ -2,9 +2,9 @@
 /* fork(): what a child inherits of SQLite is given up before it opens its own, as in engine/file/fork.c.
  *
  * SQLite counts a process's locks in memory, and POSIX locks are not inherited: a child that opened the file beside the
- * inherited connection would share its counts and hold no lock at all, and whoever closed last elsewhere would take the
- * WAL away with what the child decides. And a mutex of SQLite's that the writer had at the fork is never free in the
- * child. So no fork happens while one of us is at work, and the first open in a child closes what was inherited. */
+ * inherited connection would share its counts and hold no lock at all, and whoever closed last elsewhere would delete
+ * the WAL with what the child decides. And a mutex of SQLite's that the writer held at the fork never becomes free in
+ * the child. So no fork happens while one of us is at work, and the first open in a child closes what was inherited. */
 #include "txn/journal/file/db.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void in_child(void)
     struct rt_jfile_db **at = &list;
     while (*at != NULL)
         at = &(*at)->next;
-    *at = inherited; /* the parent may have inherited some itself */
+    *at = inherited; /* the parent may have inherited some, too */
     inherited = list;
     list = NULL;
     (void)pthread_mutex_unlock(&mutex);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The statements of the file journal, in SQLite's SQL: rows.h says what each is. */
+/* The statements of the file journal, in SQLite's SQL: rows.h says what each does. */
 #include "txn/journal/file/db.h"
 
 #define NOW "CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)"
 #define FLOOR "(SELECT n FROM rota_txn_meta WHERE k='floor')"
+/* OR FAIL where a statement inserts what it selects: then SQLite sets no savepoint, which nobody needs, for a batch
+ * with an error is rolled back as a whole. */
 #define AT(step, types_, rows_, ...) \
     [RT_ROWS_##step] = {.sql = __VA_ARGS__, .types = types_, .slot = RT_ROWS_##step, .rows = rows_}
 #define NOTHING(step) [RT_ROWS_##step] = {.sql = NULL, .types = "", .slot = RT_ROWS_##step}
@@ -25,7 +27,7 @@ const char rt_jfile_schema[] =
 const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
     NOTHING(GUARD),
     NOTHING(GUARD_ALONE),
-    NOTHING(LOCK), /* there is one writer */
+    NOTHING(LOCK), /* there is only one writer */
     AT(WHO, "", true,
        "SELECT (SELECT n FROM rota_txn_meta WHERE k='number')," FLOOR "," NOW
        ",(SELECT v FROM rota_txn_meta WHERE k='layout')"),
@@ -41,10 +43,10 @@ const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
        "SELECT m.n,t.stands,t.done,t.deadline,t.decided,t.registered,t.claimer,t.claimed,t.label,t.branches," NOW
        " FROM rota_txn_meta m LEFT JOIN rota_txn t ON t.id=?1 WHERE m.k='floor'"),
     AT(ROW, "biti", false,
-       "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
+       "INSERT OR FAIL INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
        "SELECT ?1,1,?2,0,0,0,0,0,?3,x'' WHERE " FLOOR "<=?4 ON CONFLICT(id) DO NOTHING"),
     AT(BRANCH, "bib", false,
-       "INSERT INTO rota_txn_branch(id,number,body) SELECT ?1,?2,?3 FROM rota_txn WHERE id=?1 AND stands=1 "
+       "INSERT OR FAIL INTO rota_txn_branch(id,number,body) SELECT ?1,?2,?3 FROM rota_txn WHERE id=?1 AND stands=1 "
        "ON CONFLICT(id,number) DO NOTHING"),
     AT(COUNT, "b", false,
        "UPDATE rota_txn SET registered=(SELECT count(*) FROM rota_txn_branch b WHERE b.id=?1) "
@@ -54,6 +56,7 @@ const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
     AT(DONE_MANY, "bbbbbbbbbbbbbbbb", false,
        "UPDATE rota_txn SET done=" NOW " WHERE stands<>1 AND done=0 AND id IN "
        "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)"),
+    AT(NEWEST, "b", true, "SELECT id FROM rota_txn WHERE id<?1 ORDER BY id DESC LIMIT 1"),
     AT(RAISE, "i", false, "UPDATE rota_txn_meta SET n=?1 WHERE k='floor' AND n<?1"),
     AT(SWEEP, "bi", false,
        "DELETE FROM rota_txn WHERE id IN "

@@ -11,8 +11,9 @@
 #include <string.h>
 
 enum { DECIDE_INSERT, DECIDE_LOOK, DECIDE_SETTLE };
+enum { FORGET_LOOK, FORGET_SWEEP };
 
-#define FEW 3 /* ids that are done one by one */
+#define FEW 3 /* fewer ids than this are done one by one */
 
 /* ---- Saying ------------------------------------------------------------------------------------------ */
 
@@ -84,12 +85,18 @@ static void say_register(struct rt_journal_ask *a, const struct voice *v)
 
 static void say_forget(struct rt_journal_ask *a, const struct voice *v, uint32_t number)
 {
-    struct rt_txn_id below = rt_txn_id_make(number, a->in.forget.before_ms, 0);
     struct rt_txn_id named = rt_txn_id_first_named(number);
+
+    if (a->round == FORGET_LOOK) {
+        SAY_BARE(v, RT_ROWS_WHO);
+        SAY(v, RT_ROWS_NEWEST, id_cell(&named));
+        return;
+    }
+    struct rt_txn_id below = rt_txn_id_make(number, a->in.forget.floor_ms, 0);
     struct rt_sql_cell before = number_cell(a->in.forget.before_ms);
 
     SAY_BARE(v, RT_ROWS_GUARD_ALONE);
-    SAY(v, RT_ROWS_RAISE, before);
+    SAY(v, RT_ROWS_RAISE, number_cell(a->in.forget.floor_ms));
     SAY(v, RT_ROWS_SWEEP, id_cell(&below), number_cell(RT_JOURNAL_PAGE_MAX));
     SAY(v, RT_ROWS_STRAYS, id_cell(&below));
     SAY(v, RT_ROWS_NAMED_BRANCHES, id_cell(&named), before, number_cell(RT_JOURNAL_PAGE_MAX));
@@ -106,7 +113,7 @@ static void say_claim(struct rt_journal_ask *a, const struct voice *v)
     SAY(v, RT_ROWS_STANDS, id);
 }
 
-/* By many, as long as that is less work: the last of them fills what is left. */
+/* Many at a time, as long as that is less work: the last id fills the places left. */
 static void say_done(struct rt_journal_ask *a, const struct voice *v)
 {
     struct rt_sql_cell cells[RT_ROWS_MANY];
@@ -175,8 +182,8 @@ bool rt_rows_alone(const struct rt_journal_ask *a)
     return a->in.kind == RT_JOURNAL_FORGET;
 }
 
-/* Before any row is locked, whatever the flight is of: so nobody who has one waits for who alone may change the
- * floor. */
+/* Before any row is locked, whatever the flight carries: so nobody who holds a row waits for the one that may change
+ * the floor. */
 static bool must_guard(const struct rt_journal_ask *a, const struct rt_sql_book *b)
 {
     if (rt_journal_ask_reads(a) || rt_rows_alone(a))
@@ -212,7 +219,7 @@ static bool is_of(const struct rt_journal_ask *a, const struct rt_sql_book *b,
            is_step(&b->steps[row->step], step);
 }
 
-/* The next row of A's STEP behind AFTER; NULL: from the first on, or there is none. */
+/* The next row of A's STEP after AFTER (NULL: the first); NULL: there is none. */
 static const struct rt_sql_row *next_row(const struct rt_journal_ask *a,
                                          const struct rt_sql_book *b, enum rt_rows_step step,
                                          const struct rt_sql_row *after)
@@ -291,6 +298,7 @@ static bool hear_decide(struct rt_journal_ask *a, const struct rt_sql_book *b, s
         return false;
     }
     a->in.decide.stands = s.stands;
+    a->in.decide.floor_ms = s.floor;
     a->in.decide.registered = s.registered;
     return true;
 }
@@ -303,6 +311,7 @@ static int hear_register(struct rt_journal_ask *a, const struct rt_sql_book *b,
     if (rv == 0 && s.stands == RT_JOURNAL_ABSENT)
         rv = damaged(conn);
     a->in.reg.stands = rv == 0 ? s.stands : RT_JOURNAL_ABSENT;
+    a->in.reg.floor_ms = rv == 0 ? s.floor : 0;
     return rv;
 }
 
@@ -325,7 +334,7 @@ static int hear_claim(struct rt_journal_ask *a, const struct rt_sql_book *b, str
                          (unsigned long long)s.claimer);
 }
 
-/* What WHO says of A's flight. */
+/* What WHO answered in A's flight. */
 static int hear_who(const struct rt_journal_ask *a, const struct rt_sql_book *b,
                     struct rt_conn *conn, const struct rt_sql_row **row)
 {
@@ -347,17 +356,46 @@ static int hear_identify(struct rt_journal_ask *a, const struct rt_sql_book *b,
     return 0;
 }
 
-static int hear_forget(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn)
+static bool was_said(const struct rt_journal_ask *a, const struct rt_sql_book *b,
+                     enum rt_rows_step step)
+{
+    for (size_t i = a->first; i < a->first + a->steps; i++)
+        if (is_step(&b->steps[i], step))
+            return true;
+    return false;
+}
+
+/* Up to when the floor may be raised, if it is NOW. */
+static int64_t newest_of(const struct rt_journal_ask *a, const struct rt_sql_book *b, int64_t now)
+{
+    const struct rt_sql_row *row = next_row(a, b, RT_ROWS_NEWEST, NULL);
+    struct rt_txn_id id;
+    if (!was_said(a, b, RT_ROWS_NEWEST))
+        return now;
+    if (row == NULL || row->cells[0].size != RT_TXN_ID_SIZE)
+        return 0;
+    memcpy(id.at, row->cells[0].text, RT_TXN_ID_SIZE);
+    return rt_txn_id_birth(&id);
+}
+
+static bool hear_forget(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn,
+                        int *err)
 {
     const struct rt_sql_row *row;
-    int rv = hear_who(a, b, conn, &row);
-    if (rv != 0)
-        return rv;
+    *err = hear_who(a, b, conn, &row);
+    if (*err != 0)
+        return true;
+    if (a->round == FORGET_LOOK) {
+        int64_t now = rt_sql_int(row, 2);
+        rt_journal_ask_clamp(a, now, newest_of(a, b, now));
+        a->round = FORGET_SWEEP;
+        return false;
+    }
     a->in.forget.floor_ms = rt_sql_int(row, 1);
     uint64_t swept = changed(a, b, RT_ROWS_SWEEP), named = changed(a, b, RT_ROWS_NAMED);
     a->in.forget.count = (uint32_t)(swept + named);
     a->in.forget.more = swept >= RT_JOURNAL_PAGE_MAX || named >= RT_JOURNAL_PAGE_MAX;
-    return 0;
+    return true;
 }
 
 static enum rt_rows_step scan_step(const struct rt_journal_ask *a)
@@ -394,8 +432,7 @@ bool rt_rows_hear(struct rt_journal_ask *a, const struct rt_sql_book *b, struct 
     case RT_JOURNAL_DECIDE:
         return hear_decide(a, b, conn, err);
     case RT_JOURNAL_FORGET:
-        *err = hear_forget(a, b, conn);
-        return true;
+        return hear_forget(a, b, conn, err);
     case RT_JOURNAL_SCAN:
         *err = hear_scan(a, b, conn);
         return true;
@@ -417,7 +454,7 @@ int rt_rows_who(const struct rt_sql_book *b, struct rt_conn *conn, const char *a
         if (strtol(rt_sql_str(row, 3), NULL, 10) != RT_ROWS_LAYOUT_MAJOR)
             return rt_words_fail(
                 conn, ROTA_UNSUPPORTED,
-                "%.100s has a journal of layout '%.20s', and this library knows %d: use one that fits",
+                "%.100s has a journal of layout '%.20s', but this library knows %d: use a matching one",
                 at, rt_sql_str(row, 3), RT_ROWS_LAYOUT_MAJOR);
         if (n < 1 || n > UINT32_MAX)
             return damaged(conn);
@@ -429,7 +466,7 @@ int rt_rows_who(const struct rt_sql_book *b, struct rt_conn *conn, const char *a
 
 /* ---- Showing ------------------------------------------------------------------------------------------ */
 
-#define SHOW_MOST (16u << 20) /* bytes of lists that a page may cost us */
+#define SHOW_MOST (16u << 20) /* bytes of lists that a page may take */
 
 static int gather(struct rt_arena *arena, const struct rt_sql_cell *cell, bool registered,
                   struct rt_journal_record *record)

@@ -9,7 +9,9 @@ extern const char rt_jsql_mysql_meta[], rt_jsql_mysql_row_table[], rt_jsql_mysql
 
 #define SAYING(step, text, types, rows, reads) \
     [RT_ROWS_##step] = {rt_jsql_mysql_##text, types, RT_ROWS_##step, rows, reads, NULL},
-static const struct rt_sql_saying words[RT_ROWS_END] = {RT_JSQL_WORDS(SAYING)};
+static const struct rt_sql_saying words[RT_ROWS_END] = {
+    RT_JSQL_WORDS(SAYING)[RT_ROWS_NEWEST] = {.types = "",
+                                             .slot = RT_ROWS_NEWEST}}; /* it has a clock */
 
 #define ONCE(text, rows_)                                                              \
     {                                                                                  \

@@ -11,7 +11,9 @@ extern const char rt_jsql_postgres_insert_many[], rt_jsql_postgres_make_lock[],
 #define MANY(step) (RT_ROWS_##step == RT_ROWS_INSERT ? rt_jsql_postgres_insert_many : NULL)
 #define SAYING(step, text, types, rows, reads) \
     [RT_ROWS_##step] = {rt_jsql_postgres_##text, types, RT_ROWS_##step, rows, reads, MANY(step)},
-static const struct rt_sql_saying words[RT_ROWS_END] = {RT_JSQL_WORDS(SAYING)};
+static const struct rt_sql_saying words[RT_ROWS_END] = {
+    RT_JSQL_WORDS(SAYING)[RT_ROWS_NEWEST] = {.types = "",
+                                             .slot = RT_ROWS_NEWEST}}; /* it has a clock */
 
 #define ONCE(text, rows_)                                                                 \
     {                                                                                     \

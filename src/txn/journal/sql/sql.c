@@ -28,7 +28,7 @@ static struct rt_jsql *of_ledger(struct rt_ledger *l)
                                       offsetof(struct rt_journal_desk, ledger));
 }
 
-/* What was said last is said in our name. */
+/* The lanes' last errmsg becomes ours. */
 static void take_errmsg(struct rt_jsql *j)
 {
     snprintf(j->base.base.errmsg, sizeof(j->base.base.errmsg), "%s", j->conn.base.errmsg);
@@ -94,7 +94,7 @@ static int begin(struct rt_jsql *j, struct rt_journal_ask *a)
     s->entry.deadline = a->entry.deadline;
     s->entry.again = true;
     s->single = rt_rows_alone(a);
-    a->entry.deadline = RT_NEVER; /* S has it, and knows whether it left */
+    a->entry.deadline = RT_NEVER; /* S keeps it, and knows whether it left */
     rt_sql_ask_go(s);
     return 0;
 }
@@ -117,7 +117,7 @@ static bool pilot_heard(struct rt_sql_ask *s, const struct rt_sql_book *b)
     return true;
 }
 
-/* Nobody would fare better; but of one that only took too long. */
+/* No op would fare better, unless the pilot only took too long. */
 static void pilot_failed(struct rt_sql_ask *s, int err)
 {
     struct rt_jsql *j = of_conn(s->c);
@@ -139,7 +139,7 @@ static void pilot(struct rt_jsql *j)
         return;
     j->piloted = true;
     if (rt_sql_ask(&j->conn, &pilots, NULL, NULL, NULL) == NULL)
-        j->piloted = false; /* whoever waits asks again, or ends */
+        j->piloted = false; /* those who wait ask again, or end */
 }
 
 /* ---- The ledger ------------------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void say_make(struct rt_sql_conn *c, struct rt_sql_book *b)
         rt_sql_say_own_cells(b, s, NULL, 0);
 }
 
-/* Another number than before: the tables were taken away, or this is another server. */
+/* If the number has changed, the tables were deleted, or this is another server. */
 static bool take_layout(struct rt_sql_conn *c, const struct rt_sql_book *b, char *why, size_t size)
 {
     struct rt_jsql *j = of_conn(c);
@@ -227,7 +227,7 @@ static const struct rt_sql_rider rider = {.say_layout = say_layout,
 static void no_done(struct rt_up *up, struct rt_op *op)
 {
     (void)up;
-    (void)op; /* none is asked of the lock engine */
+    (void)op; /* the lock engine is asked nothing */
 }
 
 static void no_event(struct rt_up *up, const struct rt_event *event)
@@ -268,7 +268,7 @@ int rt_jsql_open(struct rt_journal *base, const struct rt_url *url,
 static void free_entry(struct rt_ledger *l, struct rt_entry *e)
 {
     (void)l;
-    if (!e->flying) /* else it is freed with what flies for it */
+    if (!e->flying) /* else its flight frees it */
         rt_journal_ask_free(rt_journal_ask_of(e));
 }
 

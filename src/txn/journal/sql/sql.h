@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal in a SQL database: tables as rows.h has them, on the lanes of the lock engine (engine/sql), which it
- * rides on as a dialect does: connections, greeting, flights, what is asked again are theirs.
+/* The journal in a SQL database: tables as in rows.h, on the lanes of the lock engine (engine/sql), on which it rides
+ * as a dialect does: connections, greeting, flights and retries are theirs.
  *
- *   op ──▶ an ask (ask.h) ──▶ an ask of the lanes, by its id ──▶ boards a flight with up to 63 others: GUARD, their
- *   steps, COMMIT op ◀── told ◀──────────── heard; another round flies again ◀┘
+ *   op ──▶ an ask (ask.h) ──▶ an ask of the lanes, by its id ──▶ boards a flight with up to 63 others: GUARD,
+ *   op ◀── told ◀──────────── heard; another round flies again ◀──── their steps, COMMIT
  *
- * Until the number of the journal is known, by the first greeting, ops wait here, and a pilot (WHO) finds out why if
- * that does not come.
+ * Until the first greeting tells the journal's number, ops wait here; if no greeting comes, a pilot (WHO) finds out
+ * why.
  *
- * One flight is one transaction at READ COMMITTED, its rows locked in the order of ids. GUARD comes before any row
- * is locked and is shared by all but FORGET: so an INSERT sees the floor as it is until its COMMIT. A flight that
- * deadlocks all the same, or waits too long, is asked again. */
+ * One flight is one transaction at READ COMMITTED, its rows locked in the order of ids. GUARD comes before any row is
+ * locked, and all but FORGET share it: so the floor that an INSERT sees stands until its COMMIT. A flight that
+ * deadlocks all the same, or waits too long, is retried. */
 #ifndef RT_JOURNAL_SQL_H
 #define RT_JOURNAL_SQL_H
 
 #include "txn/journal/rows/rows.h"
 
-/* What both databases say, each in its own SQL: X(step, text, types of its arguments, it answers rows, it changes nothing) */
+/* What both databases say, each in its own SQL: X(step, text, types of its arguments, answers rows, only reads) */
 #define RT_JSQL_WORDS(X)                                      \
     X(WHO, who, "", true, true)                               \
     X(GUARD, guard, "", true, true)                           \
@@ -45,16 +45,16 @@
 struct rt_jsql_dialect {
     const struct rt_sql_driver *driver;
     const struct rt_sql_saying *words; /* by step */
-    /* what makes the tables, one after the other; sql NULL ends them */
+    /* statements that make the tables, in order; sql NULL ends them */
     const struct rt_sql_saying *make;
 };
 
 struct rt_jsql {
     struct rt_journal base; /* first */
     struct rt_journal_desk desk;
-    struct rt_up up; /* of the lanes */
+    struct rt_up up; /* for the lanes */
     const struct rt_jsql_dialect *dialect;
-    struct rt_sql_saying layout; /* WHO, but never prepared: the tables may not be there */
+    struct rt_sql_saying layout; /* WHO, but never prepared: there may be no tables */
     bool piloted;                /* a pilot is under way */
     struct rt_sql_conn conn;
 };

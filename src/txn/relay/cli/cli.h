@@ -13,19 +13,19 @@
 struct rt_relay_wish { /* what the options say */
     const char *from, *to, *metrics;
     const char *receipts;               /* where they come in; NULL: nowhere */
-    struct rt_http_server_options http; /* listen NULL: nobody does */
+    struct rt_http_server_options http; /* listen NULL: nobody listens */
     struct rt_event_map map;
     struct rt_store_options store;
     uint32_t lanes, batch, attempts;
-    uint64_t clean_ms; /* rows that are over for so long go; 0: none does */
+    uint64_t clean_ms; /* age at which finished rows go; 0: never */
     bool once, dry_run, json;
 };
 
-extern const char *rt_relay_command; /* "relay", "relay consume": what complaints name */
+extern const char *rt_relay_command; /* "relay", "relay consume": for complaints */
 
 /* "rota: relay: ...", and where to read on. Returns RT_EXIT_USAGE. */
 __attribute__((format(printf, 1, 2))) int rt_relay_usage(const char *format, ...);
-/* The exit code for ERR of the library. */
+/* The exit code for the library's error ERR. */
 int rt_relay_exit(int err);
 
 /* The value of OPTION, in optarg: RT_EXIT_OK, or RT_EXIT_USAGE and a line. */

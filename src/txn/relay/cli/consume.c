@@ -26,36 +26,37 @@
 static const char help[] =
     "Usage: rota relay consume --from BROKER --source NAME --consumer NAME\n"
     "                          --exec COMMAND [OPTION]...\n"
-    "Runs COMMAND (by sh) for each event, one after the other: the payload is its\n"
-    "standard input; ROTA_EVENT_ID, ROTA_EVENT_TOPIC, ROTA_EVENT_KEY, ROTA_EVENT_TYPE,\n"
-    "ROTA_EVENT_ATTEMPT and ROTA_CONSUMER are in its environment. An event is\n"
-    "acknowledged when COMMAND has ended with 0. Any number may run at once.\n"
+    "Runs COMMAND (with sh) for each event, one after the other: the payload is its\n"
+    "standard input; ROTA_EVENT_ID, ROTA_EVENT_TOPIC, ROTA_EVENT_KEY,\n"
+    "ROTA_EVENT_TYPE, ROTA_EVENT_ATTEMPT and ROTA_CONSUMER are in its environment. An\n"
+    "event is acknowledged when COMMAND exits with 0. Any number may run at once.\n"
     "\n"
     "Each event is run AT LEAST once. It takes effect EXACTLY once if COMMAND notes\n"
-    "ROTA_EVENT_ID in the table rota_inbox in the transaction of its own work, and\n"
-    "does nothing (and ends with 0) if it is there: docs/transactions/outbox.md.\n"
+    "ROTA_EVENT_ID in the table rota_inbox, in the same transaction as its work, and\n"
+    "does nothing (and exits with 0) if it is there: docs/transactions/outbox.md.\n"
     "\n"
     "      --from URL        amqp://host/vhost, nats://host, redis://host; amqps, ...\n"
-    "      --source NAME     queue (RabbitMQ), STREAM or STREAM/SUBJECT (NATS), stream\n"
-    "                        (Redis)\n"
-    "      --consumer NAME   who it is: group of NATS and Redis, name in the inbox\n"
-    "      --exec COMMAND    what is run\n"
-    "      --inbox URL       keeps what was run there (postgres://, mysql://,\n"
+    "      --source NAME     queue (RabbitMQ), STREAM or STREAM/SUBJECT (NATS),\n"
+    "                        stream (Redis)\n"
+    "      --consumer NAME   its name: the group in NATS and Redis, and in the inbox\n"
+    "      --exec COMMAND    the command to run\n"
+    "      --inbox URL       note there what was run (postgres://, mysql://,\n"
     "                        sqlite:PATH): it is not run again, unless we die between\n"
     "                        its end and that note\n"
-    "      --report WHERE    says what was processed: db:URL (of the events), topic:NAME\n"
+    "      --report WHERE    report what is done: db:URL (of the events), topic:NAME\n"
     "                        (relay --receipts), http://HOST:PORT (relay --listen)\n"
-    "      --map MAP         with --report db: columns, as of rota relay\n"
-    "      --attempts N      failed so often, it is given up (10; 0: never)\n"
-    "      --dead TOPIC      ... and goes there; without it the broker keeps it as it\n"
+    "      --map MAP         with --report db: columns, as for rota relay\n"
+    "      --attempts N      give up an event that failed this often (10; 0: never)\n"
+    "      --dead TOPIC      ... and send it there; else the broker keeps it as it\n"
     "                        can: see rota-relay(1)\n"
-    "      --pause TIME      before the second attempt; doubled each time (1s)\n"
-    "      --timeout TIME    COMMAND is ended after so long (5m; 0: never)\n"
-    "      --lease TIME      what a consumer that stands still has is another's (30s)\n"
-    "      --once            until nothing comes for a second\n"
-    "      --count N         until N events are over\n"
-    "      --metrics FILE    writes metrics there, for Prometheus, every 10 s\n"
-    "      --json            with --once, --count: JSON instead of text\n"
+    "      --pause TIME      pause before the second attempt; doubles each time (1s)\n"
+    "      --timeout TIME    end COMMAND after this long (5m; 0: never)\n"
+    "      --lease TIME      a consumer stalled this long loses its events (30s)\n"
+    "      --once            run until nothing comes for a second\n"
+    "      --count N         run until N events are over\n"
+    "      --metrics FILE    write Prometheus metrics to FILE every 10 s\n"
+    "      --json            with --once, --count: JSON instead of text; what COMMAND\n"
+    "                        prints goes to standard error\n"
     "  -h, --help\n"
     "Exit: 0; with --once and --count 1 if an event was given up; 64 wrong usage, 69\n"
     "the broker cannot be reached, or refuses.\n";
@@ -82,8 +83,8 @@ struct desk {
     sigset_t signals;
     bool ending, cut; /* a signal came; a second one */
     int64_t watch_at, report_at;
-    char *noting;    /* the event that was run, and is not in the inbox yet */
-    char said[LINE]; /* the last trouble of inbox or report; "": they are well */
+    char *noting;    /* the event whose command ran, not yet in the inbox */
+    char said[LINE]; /* the last trouble of inbox or report; "": all is well */
 };
 
 /* ---- What is said ----------------------------------------------------------------------- */
@@ -110,7 +111,7 @@ static void print_count(struct rt_prometheus *p, const char *result, uint64_t va
 
     snprintf(labels, sizeof(labels), "result=\"%s\"", result);
     rt_relay_metric(p, "rota_consume_events_total", labels,
-                    "Events that are over (failed: attempts that did not go well).", ROTA_COUNTER,
+                    "Events that are over (failed: attempts that failed).", ROTA_COUNTER,
                     (double)value);
 }
 
@@ -184,7 +185,7 @@ static bool idle(void *arg)
 
 /* ---- The work of an event ---------------------------------------------------------------------- */
 
-/* The first signal lets the command end by itself. */
+/* The first signal lets the command finish by itself. */
 static bool beat(void *arg)
 {
     struct desk *d = arg;
@@ -204,7 +205,7 @@ static int reach_inbox(struct desk *d, char *line, size_t size)
     return d->inbox != NULL ? 0 : rt_store_open(&d->inbox, d->wish.inbox, NULL, &opts, line, size);
 }
 
-/* Whether it was run before. Without an id nobody knows. */
+/* Whether it ran before. Without an id nobody knows. */
 static int was_run(struct desk *d, const char *id, bool *yes)
 {
     char line[LINE] = "";
@@ -234,7 +235,7 @@ static int note(struct desk *d, const char *id)
     return err;
 }
 
-/* An id that the inbox cannot hold, or would hold cut, is a fault of the event: it is not run. */
+/* An id that the inbox cannot hold, or would cut, is the event's fault: its command is not run. */
 static bool fits_inbox(struct desk *d, const struct rt_message *m, uint32_t attempt)
 {
     const char *fault = d->wish.inbox == NULL || m->id[0] == '\0'
@@ -244,7 +245,7 @@ static bool fits_inbox(struct desk *d, const struct rt_message *m, uint32_t atte
     if (fault == NULL)
         return true;
     d->counts.failed++;
-    rt_out_error("consume: %.64s of %.64s failed, attempt %u: the inbox cannot have it, its id %s",
+    rt_out_error("consume: %.64s of %.64s failed, attempt %u: the inbox cannot take it, its id %s",
                  m->id, m->topic, attempt, fault);
     return false;
 }
@@ -254,6 +255,7 @@ static enum rt_taken run(struct desk *d, const struct rt_message *m, uint32_t at
     const struct rt_errand command = {.text = d->wish.exec,
                                       .consumer = d->wish.consumer,
                                       .limit_ms = (uint32_t)d->wish.limit_ms,
+                                      .aside = d->wish.json,
                                       .beat = beat,
                                       .arg = d};
     char why[LINE / 2] = "", of[24] = "";
@@ -271,7 +273,7 @@ static enum rt_taken run(struct desk *d, const struct rt_message *m, uint32_t at
     return RT_TAKEN_FAILED;
 }
 
-/* An inbox that is away is no fault of the event, and the command is not run again for it. */
+/* An unreachable inbox is not the event's fault, and the command is not run again because of it. */
 static enum rt_taken work(void *arg, struct rt_taker *t, const struct rt_message *m,
                           uint32_t attempt)
 {
@@ -372,7 +374,7 @@ static int take_limit(const char *option, uint64_t *out)
     int code = rt_relay_time(option, 0, out);
 
     if (code == RT_EXIT_OK && *out > UINT32_MAX)
-        return rt_relay_usage("--%s is at most 49 days", option);
+        return rt_relay_usage("--%s can be at most 49 days", option);
     return code;
 }
 
@@ -418,12 +420,12 @@ static int take(struct wish *w, int c, const char *word)
         w->json = true;
         return RT_EXIT_OK;
     default:
-        return c == ':' ? rt_relay_usage("%s has no value", word)
+        return c == ':' ? rt_relay_usage("%s needs a value", word)
                         : rt_relay_usage("unknown option '%s'", word);
     }
 }
 
-/* What is given up would come back from there, for ever. */
+/* Events given up to their own source would come back from there for ever. */
 static bool is_source(const struct wish *w, const char *topic)
 {
     const char *slash = strchr(w->source, '/');
@@ -431,12 +433,12 @@ static bool is_source(const struct wish *w, const char *topic)
     return strcmp(topic, w->source) == 0 || (slash != NULL && strcmp(topic, slash + 1) == 0);
 }
 
-/* sh does nothing for an empty command, and that went well: every event would be acknowledged. */
+/* sh does nothing for an empty command and exits with 0: every event would be acknowledged. */
 static int check(const struct wish *w, int argc, char **argv)
 {
     if (optind < argc)
-        return rt_relay_usage("'%s' is too much: a command of several words is one for --exec",
-                              argv[optind]);
+        return rt_relay_usage(
+            "unexpected argument '%s': quote a command of several words for --exec", argv[optind]);
     if (w->from == NULL)
         return rt_relay_usage("--from is missing: the broker");
     if (w->source == NULL || w->source[0] == '\0')
@@ -444,10 +446,12 @@ static int check(const struct wish *w, int argc, char **argv)
     if (w->exec == NULL || w->exec[strspn(w->exec, " \t\n")] == '\0')
         return rt_relay_usage("--exec is missing, or empty: the command");
     if (w->dead != NULL && (w->dead[0] == '\0' || is_source(w, w->dead)))
-        return rt_relay_usage("--dead is empty, or where the events come from: another topic");
+        return rt_relay_usage("--dead is empty, or where the events come from: use another topic");
     if (w->consumer == NULL || w->consumer[0] == '\0' || strlen(w->consumer) > 100)
         return rt_relay_usage("--consumer is missing, or longer than 100 bytes: who takes, by "
                               "which others of its kind share the work");
+    if (w->consumer[0] == ' ' || w->consumer[strlen(w->consumer) - 1] == ' ')
+        return rt_relay_usage("--consumer '%s' begins or ends with a blank", w->consumer);
     if (w->json && !w->once && w->count == 0)
         return rt_relay_usage("--json is for --once and --count");
     if (w->mapped && (w->report == NULL || strncmp(w->report, "db:", 3) != 0))
@@ -486,7 +490,7 @@ static void greet(const struct desk *d)
                  rt_taker_place(d->taker), d->wish.consumer,
                  d->wish.inbox != NULL
                      ? "; what is in the inbox is not run again"
-                     : "; exactly once by its effect only if the command notes ROTA_EVENT_ID "
+                     : "; exactly once in its effect only if the command notes ROTA_EVENT_ID "
                        "in its own transaction (rota_inbox)");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota relay: the lanes, and somebody who watches them: clean-up, metrics, progress, the service manager. */
+/* rota relay: the lanes, and a watcher over them: clean-up, metrics, progress, the service manager. */
 #include "cli/json.h"
 #include "cli/out.h"
 #include "cli/prometheus.h"
@@ -17,14 +17,14 @@
 #define WATCH_MS 10000 /* metrics and status */
 #define CLEAN_EVERY_MS 1000
 #define CLEAN_PAGE 500
-#define CLEAN_PAGES 20 /* in a row, then others have their turn */
+#define CLEAN_PAGES 20 /* in a row, then others get their turn */
 #define MS INT64_C(1000000)
 
 struct watch {
     const struct rt_relay_wish *wish;
     struct rt_relay *relay;
     struct rt_receipts *receipts; /* NULL: nobody sends any */
-    struct rt_store *store;       /* of its own: statistics and clean-up; NULL: not now */
+    struct rt_store *store;       /* its own: statistics and clean-up; NULL: not now */
     struct rt_store_stats stats;
     bool up; /* the statistics are true */
     struct rt_lane_counts counts;
@@ -94,7 +94,7 @@ static void print_counts(struct rt_prometheus *p, const struct rt_lane_counts *c
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         rt_relay_metric(p, "rota_relay_published_total", rows[i].labels,
-                        "Events that were published, and what became of it.", ROTA_COUNTER,
+                        "Events that were published, and what became of them.", ROTA_COUNTER,
                         (double)rows[i].value);
     rt_relay_metric(p, "rota_relay_again_total", "", "Events that were published once more.",
                     ROTA_COUNTER, (double)c->again);
@@ -115,8 +115,8 @@ static void print_receipts(struct rt_prometheus *p, struct rt_receipts *r)
                     "Events that consumers reported.", ROTA_COUNTER, (double)c.topic);
     rt_relay_metric(p, "rota_relay_receipts_total", "way=\"http\"",
                     "Events that consumers reported.", ROTA_COUNTER, (double)c.http);
-    rt_relay_metric(p, "rota_relay_processed_total", "", "Events that are processed by that.",
-                    ROTA_COUNTER, (double)c.changed);
+    rt_relay_metric(p, "rota_relay_processed_total", "",
+                    "Events that those reports made processed.", ROTA_COUNTER, (double)c.changed);
 }
 
 static void write_metrics(const struct watch *w)
@@ -132,7 +132,7 @@ static void write_metrics(const struct watch *w)
     print_counts(&p, &w->counts);
     if (w->receipts != NULL)
         print_receipts(&p, w->receipts);
-    rt_relay_metric(&p, "rota_relay_cleaned_total", "", "Rows that were taken away.", ROTA_COUNTER,
+    rt_relay_metric(&p, "rota_relay_cleaned_total", "", "Rows that were deleted.", ROTA_COUNTER,
                     (double)w->cleaned);
     (void)rt_save_end(&save);
 }
@@ -153,7 +153,7 @@ static void show(const struct watch *w)
     fflush(stderr);
 }
 
-/* True: a lane runs still. */
+/* True: a lane still runs. */
 static bool look(struct watch *w)
 {
     int64_t now = rt_relay_now();
@@ -248,9 +248,12 @@ int rt_relay_run(const struct rt_relay_wish *wish)
     if (w.terminal)
         fputc('\n', stderr);
     (void)rt_relay_look(w.relay, &w.counts);
+    bool gave_up = rt_relay_gave_up(w.relay);
     rt_receipts_end(w.receipts);
     rt_relay_end(w.relay);
-    int code = wish->once ? tell(&w) : RT_EXIT_OK;
+    if (gave_up)
+        rt_out_error("relay: given up; %" PRIu64 " published", w.counts.confirmed);
+    int code = gave_up ? RT_EXIT_UNREACHABLE : wish->once ? tell(&w) : RT_EXIT_OK;
     rt_store_close(w.store);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "txn/relay/cli/errand.h"
 
 #include "base/bug.h"
+#include "cli/guardian.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,9 +25,10 @@
 #define VALUES 6
 
 struct running {
+    struct rt_guardian guardian;
     pid_t pid;
     int fd;    /* pidfd; -1: none */
-    int input; /* what is left of the payload goes there; -1: it is closed */
+    int input; /* takes the rest of the payload; -1: it is closed */
     const char *at;
     size_t left;
 };
@@ -45,7 +47,7 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* One block: the list, and behind it the texts that are new. NULL: no memory. */
+/* One block: the list, then the new texts. NULL: no memory. */
 static char **environment(const char *const values[VALUES])
 {
     size_t n = 0, bytes = 0, used = 0;
@@ -72,46 +74,95 @@ static char **environment(const char *const values[VALUES])
 
 /* ---- Starting ---------------------------------------------------------------------------- */
 
-/* In the child: only what may be called there. */
-static _Noreturn void become(const char *text, char **env, int input, pid_t parent)
+struct ends { /* of two pipes; each: to read, to write */
+    int input[2];
+    int go[2]; /* a byte lets the command run */
+};
+
+/* In the child: calls only what may be called there. */
+static _Noreturn void become(const struct rt_errand *c, char **env, const struct ends *e,
+                             pid_t parent)
 {
-    char *words[] = {(char[]){"sh"}, (char[]){"-c"}, NULL, NULL};
+    char *words[] = {(char[]){"sh"}, (char[]){"-c"}, NULL, NULL}, byte;
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
 
-    memcpy(&words[2], &text, sizeof(text));
+    memcpy(&words[2], &c->text, sizeof(c->text));
     setpgid(0, 0);
     for (int signo = 1; signo < NSIG; signo++)
         sigaction(signo, &plain, NULL);
+    close(e->go[1]); /* or our parent's end would never be seen */
+    /* PDEATHSIG: the second line of defence, should the guardian be killed together with us. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
+        read(e->go[0], &byte, 1) != 1)
+        _exit(127);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && dup2(input, 0) == 0)
+    if (dup2(e->input[0], 0) == 0 && (!c->aside || dup2(2, 1) == 1))
         execve("/bin/sh", words, env);
     _exit(127);
 }
 
-static bool start(struct running *r, const struct rt_errand *c, char **env)
+static void close_both(const int pipe[2])
 {
-    int ends[2];
+    close(pipe[0]);
+    close(pipe[1]);
+}
+
+static bool open_ends(struct ends *e)
+{
+    if (pipe2(e->input, O_CLOEXEC) != 0)
+        return false;
+    if (pipe2(e->go, O_CLOEXEC) == 0)
+        return true;
+    int err = errno;
+    close_both(e->input);
+    errno = err;
+    return false;
+}
+
+/* The process that will be the command; it runs when its guardian knows it. */
+static bool begin(struct running *r, const struct rt_errand *c, char **env)
+{
+    struct ends e;
     pid_t parent = getpid();
 
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (!open_ends(&e))
         return false;
     r->pid = fork();
     if (r->pid == 0)
-        become(c->text, env, ends[0], parent);
-    int err = errno;
-    close(ends[0]);
+        become(c, env, &e, parent);
     if (r->pid < 0) {
-        close(ends[1]);
+        int err = errno;
+        close_both(e.input);
+        close_both(e.go);
         errno = err;
         return false;
     }
     setpgid(r->pid, r->pid); /* also here: before any signal */
-    (void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
-    r->input = ends[1];
+    rt_guardian_tell(&r->guardian, r->pid, INT64_MAX, 0);
+    close(e.input[0]);
+    bool went = write(e.go[1], "g", 1) == 1; /* an end is there, and the pipe is empty */
+    assert(went);
+    close_both(e.go);
+    (void)fcntl(e.input[1], F_SETFL, O_NONBLOCK);
+    r->input = e.input[1];
     r->fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     return true;
+}
+
+/* The guardian first: with a copy of its standard input's end, the command would never see that end. */
+static bool start(struct running *r, const struct rt_errand *c, char **env)
+{
+    int err = rt_guardian_start(&r->guardian, RT_GUARDIAN_KEEP_ALL, RT_ON_LOST_KILL);
+
+    if (err == 0 && begin(r, c, env))
+        return true;
+    err = err != 0 ? err : errno;
+    rt_guardian_dismiss(&r->guardian);
+    rt_guardian_reap(&r->guardian);
+    errno = err;
+    return false;
 }
 
 /* ---- While it runs -------------------------------------------------------------------------- */
@@ -123,7 +174,7 @@ static void close_input(struct running *r)
     r->input = -1;
 }
 
-/* One that does not read has its reasons. */
+/* A command that does not read its input has its reasons. */
 static void feed(struct running *r)
 {
     while (r->left > 0) {
@@ -140,21 +191,7 @@ static void feed(struct running *r)
     close_input(r);
 }
 
-/* True: it has ended, with *STATUS. Else for a beat at most. */
-static bool look(struct running *r, int *status)
-{
-    struct pollfd fds[2] = {{.fd = r->fd, .events = POLLIN}, {.fd = r->input, .events = POLLOUT}};
-
-    pid_t ended = waitpid(r->pid, status, WNOHANG);
-    if (ended != 0)
-        return ended == r->pid;
-    (void)poll(fds, 2, r->fd >= 0 ? BEAT_MS : LOOK_MS);
-    if (r->input >= 0 && fds[1].revents != 0)
-        feed(r);
-    return false;
-}
-
-/* True: it has ended; its number, and its group's, are its own until it is waited for. */
+/* True: it has ended; its pid and group id stay its own until it is waited for. */
 static bool has_ended(const struct running *r)
 {
     siginfo_t info = {.si_pid = 0};
@@ -162,9 +199,34 @@ static bool has_ended(const struct running *r)
     return waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
 }
 
-/* Its whole group; first so that it can tidy up. Whoever of it is left when the shell has ended would work at the event
- * while it is tried again. */
-static void end(struct running *r, int *status)
+/* The guardian goes while the group is still this one. */
+static int reap(struct running *r)
+{
+    int status = 0;
+
+    rt_guardian_dismiss(&r->guardian);
+    while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    rt_guardian_reap(&r->guardian);
+    return status;
+}
+
+/* True: it has ended. Else waits for a beat at most. */
+static bool look(struct running *r)
+{
+    struct pollfd fds[2] = {{.fd = r->fd, .events = POLLIN}, {.fd = r->input, .events = POLLOUT}};
+
+    if (has_ended(r))
+        return true;
+    (void)poll(fds, 2, r->fd >= 0 ? BEAT_MS : LOOK_MS);
+    if (r->input >= 0 && fds[1].revents != 0)
+        feed(r);
+    return false;
+}
+
+/* Ends its whole group; first with a signal that lets it tidy up. A process left over after the shell has ended would
+ * work on the event while it is retried. */
+static void end(struct running *r)
 {
     int64_t until = rt_relay_now() + MERCY_MS * MS;
 
@@ -173,8 +235,7 @@ static void end(struct running *r, int *status)
     while (!has_ended(r) && rt_relay_now() < until)
         (void)poll(&(struct pollfd){.fd = r->fd, .events = POLLIN}, 1, LOOK_MS);
     kill(-r->pid, SIGKILL);
-    while (waitpid(r->pid, status, 0) < 0 && errno == EINTR) {
-    }
+    (void)reap(r);
 }
 
 static enum rt_errand_end judge(int status, char *why, size_t size)
@@ -193,19 +254,18 @@ static enum rt_errand_end await(const struct rt_errand *c, struct running *r, ch
                                 size_t size)
 {
     int64_t until = c->limit_ms != 0 ? rt_relay_now() + c->limit_ms * MS : INT64_MAX;
-    int status = 0;
 
     if (RT_BUG(RT_BUG_CONSUME_ACK_FIRST) && r->input < 0)
         return RT_ERRAND_DONE;
-    while (!look(r, &status)) {
+    while (!look(r)) {
         bool late = rt_relay_now() >= until;
         if (c->beat(c->arg) && !late)
             continue;
-        end(r, &status);
+        end(r);
         snprintf(why, size, "it took longer than %u s, and was ended", c->limit_ms / 1000);
         return late ? RT_ERRAND_LATE : RT_ERRAND_CUT;
     }
-    return judge(status, why, size);
+    return judge(reap(r), why, size);
 }
 
 enum rt_errand_end rt_errand_run(const struct rt_errand *c, const struct rt_message *m,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command that rota relay consume runs for an event: by /bin/sh -c, in a process group of its own, with the payload as
- * its standard input and in its environment ROTA_EVENT_ID, _TOPIC, _KEY, _TYPE (not set: there is none), _ATTEMPT, and
- * ROTA_CONSUMER. It is killed when we are. */
+/* The command that rota relay consume runs for an event: with /bin/sh -c, in a process group of its own, with the
+ * payload on its standard input and with ROTA_EVENT_ID, _TOPIC, _KEY, _TYPE (not set: there is none), _ATTEMPT, and
+ * ROTA_CONSUMER in its environment.
+ *
+ * When we are killed, a guardian (cli/guardian.h) kills the whole group. It has copies of our connections, so a broker
+ * that gives a message to somebody else when its connection ends does so when the group has gone, and not before. */
 #ifndef RT_ERRAND_H
 #define RT_ERRAND_H
 
@@ -11,14 +14,15 @@ enum rt_errand_end {
     RT_ERRAND_DONE,   /* it ended with 0 */
     RT_ERRAND_FAILED, /* with something else, by a signal, or could not be started */
     RT_ERRAND_LATE,   /* it was ended after its time */
-    RT_ERRAND_CUT,    /* it was ended because somebody wished so */
+    RT_ERRAND_CUT,    /* it was ended on request */
 };
 
 struct rt_errand {
     const char *text;
     const char *consumer;
     uint32_t limit_ms; /* 0: it may take any time */
-    /* Called several times a second while it runs; false: it is to be ended. */
+    bool aside;        /* its output goes to our standard error: ours is JSON */
+    /* Called several times a second while it runs; false: it must be ended. */
     bool (*beat)(void *arg);
     void *arg;
 };

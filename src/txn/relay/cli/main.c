@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command rota-relay, which is also 'rota relay': from a table of events to a broker; and `consume`, from there on. */
+/* The command rota-relay, also 'rota relay': from a table of events to a broker; and `consume`, from there on. */
 #include "cli/out.h"
 #include "cli/save.h"
 #include "txn/relay/cli/cli.h"
@@ -17,35 +17,35 @@
 static const char help[] =
     "Usage: rota relay --from DATABASE --to BROKER [OPTION]...\n"
     "       rota relay consume --from BROKER --source NAME --exec COMMAND ...\n"
-    "Publishes the events of a table, each when its transaction has committed; any\n"
-    "number may run at once and share the work. Ends at SIGTERM; speaks to systemd.\n"
+    "Publishes the events in a table, each once its transaction has committed; any\n"
+    "number may run at once and share the work. Ends on SIGTERM; works with systemd.\n"
     "\n"
     "      --from URL        postgres://, mysql://, sqlite:PATH\n"
     "      --to URL          amqp://host/vhost?exchange=X, nats://host, redis://host;\n"
     "                        amqps, natss, rediss with TLS\n"
-    "      --map MAP         columns of a table of yours: 'table=t,id=id,...', or a file\n"
-    "      --once            until nothing is to be published\n"
-    "      --dry-run         what would be published; nothing is\n"
-    "      --lanes N         connections that work at once (2)\n"
-    "      --batch N         events at once (500)\n"
-    "      --attempts N      refused so often, an event is dead (20)\n"
-    "      --lease TIME      a relay that stands still loses its events (10s)\n"
-    "      --republish-after TIME  published, and not processed for so long (60s)\n"
-    "      --until published nobody reports what was processed\n"
-    "      --strict-order    of a key the next goes when the last was processed\n"
-    "      --receipts SOURCE  consumers tell there what they have processed: a queue, a\n"
+    "      --map MAP         columns of your table: 'table=t,id=id,...', or a file\n"
+    "      --once            run until nothing is left to publish\n"
+    "      --dry-run         show what would be published; publish nothing\n"
+    "      --lanes N         connections that work in parallel (2)\n"
+    "      --batch N         events per batch (500)\n"
+    "      --attempts N      an event refused this often is dead (20)\n"
+    "      --lease TIME      a relay stalled this long loses its events (10s)\n"
+    "      --republish-after TIME  publish again if not processed by then (60s)\n"
+    "      --until published consumers do not report what they processed\n"
+    "      --strict-order    publish the next of a key once the last is processed\n"
+    "      --receipts SOURCE  where consumers report what they processed: a queue, a\n"
     "                        stream (NATS: or STREAM/SUBJECT)\n"
-    "      --listen ADDRESS:PORT  ... or by POST /processed, ids in lines; beyond this\n"
-    "                        machine only with --token-file and --tls-cert\n"
-    "      --tls-cert FILE   PEM: https; --tls-key FILE, if the key is not in it\n"
-    "      --token-file FILE  its first line must come as 'Authorization: Bearer ...'\n"
-    "      --insecure        without them also where others reach it\n"
-    "      --on-dead WHAT    block: a dead event keeps those of its key; skip\n"
-    "      --clean-after TIME  rows that are over for so long go (24h; 0: never)\n"
-    "      --metrics FILE    writes metrics there, for Prometheus, every 10 s\n"
+    "      --listen ADDRESS:PORT  ... or by POST /processed, one id per line; outside\n"
+    "                        this machine only with --token-file and --tls-cert\n"
+    "      --tls-cert FILE   PEM, for https; --tls-key FILE if the key is not in it\n"
+    "      --token-file FILE  require its first line as 'Authorization: Bearer ...'\n"
+    "      --insecure        allow other machines without token and certificate\n"
+    "      --on-dead WHAT    block: a dead event holds up its key; skip (default)\n"
+    "      --clean-after TIME  delete rows finished this long ago (24h; 0: never)\n"
+    "      --metrics FILE    write Prometheus metrics to FILE every 10 s\n"
     "      --json            with --once, --dry-run: JSON instead of text\n"
     "  -h, --help            -V, --version\n"
-    "Exit: 0; with --once 1 if events are left in trouble; 64 wrong usage, 69 the\n"
+    "Exit: 0; with --once 1 if events are left, or found dead; 64 wrong usage, 69 the\n"
     "database or the broker cannot be reached, or refuses.\n";
 
 /* ---- Options ------------------------------------------------------------------------ */
@@ -112,7 +112,7 @@ static int take_map(struct rt_relay_wish *w)
     return rt_relay_usage("--map: %s", line);
 }
 
-/* How consumers reach it. False: C is none of these. */
+/* The options for how consumers reach it. False: C is none of these. */
 static bool take_receipts(struct rt_relay_wish *w, int c)
 {
     const char **texts[] = {[0] = &w->receipts,
@@ -175,7 +175,7 @@ static int take(struct rt_relay_wish *w, int c, const char *word)
     case CLEAN:
         return rt_relay_time("clean-after", 0, &w->clean_ms);
     default:
-        return c == ':' ? rt_relay_usage("%s has no value", word)
+        return c == ':' ? rt_relay_usage("%s needs a value", word)
                         : rt_relay_usage("unknown option '%s'", word);
     }
 }
@@ -183,7 +183,7 @@ static int take(struct rt_relay_wish *w, int c, const char *word)
 static int check(const struct rt_relay_wish *w, int argc, char **argv)
 {
     if (optind < argc)
-        return rt_relay_usage("'%s' is too much", argv[optind]);
+        return rt_relay_usage("unexpected argument '%s'", argv[optind]);
     if (w->from == NULL)
         return rt_relay_usage("--from is missing: the database of the events");
     if (w->to == NULL && !w->dry_run)
@@ -205,7 +205,7 @@ static int check(const struct rt_relay_wish *w, int argc, char **argv)
 
 /* ---- The command ------------------------------------------------------------------------ */
 
-/* What is opened must not land on a standard descriptor that was closed when we began. */
+/* Nothing we open may land on a standard descriptor that was closed when we began. */
 static void occupy_standard(void)
 {
     int fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota relay --dry-run: what would be published now, in its order; nothing is claimed. */
+/* rota relay --dry-run: what would be published now, in order; nothing is claimed. */
 #include "cli/json.h"
 #include "cli/out.h"
 #include "txn/relay/cli/cli.h"
@@ -25,10 +25,10 @@ static int show_text(const struct rt_store_item *item)
 {
     char topic[128], key[128];
 
-    printf("%" PRId64 "  %s  %s%s%s  %zu bytes%s\n", item->id, item->event_id,
+    printf("%" PRId64 "  %s  %s%s%s  %zu byte%s%s\n", item->id, item->event_id,
            rt_out_clean(item->topic, topic, sizeof(topic)), item->key != NULL ? "  " : "",
            item->key != NULL ? rt_out_clean(item->key, key, sizeof(key)) : "", item->size,
-           item->attempts > 0 ? "  (refused before)" : "");
+           item->size == 1 ? "" : "s", item->attempts > 0 ? "  (refused before)" : "");
     return RT_EXIT_OK;
 }
 

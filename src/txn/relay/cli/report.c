@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was processed is reported, in one of three ways. */
+/* Reports what was processed, in one of three ways. */
 #include "txn/relay/cli/report.h"
 
 #include "engine/url.h"
@@ -19,9 +19,9 @@
 #include <string.h>
 
 #define HTTP_NS (6 * INT64_C(1000000000)) /* a relay's database answers within 5 s */
-#define AT_ONCE 100 /* ids of one receipt: 32 KB over HTTP have room for them */
+#define AT_ONCE 100 /* ids of one receipt: they fit into 32 KB, sent by HTTP */
 
-struct asking { /* one request, and who waits for it */
+struct asking { /* one request, and whoever waits for it */
     struct rt_service_call call;
     pthread_mutex_t mu;
     pthread_cond_t told;
@@ -61,7 +61,7 @@ static int by_db(struct rt_report *r, const char *const *ids, size_t n, char *er
 static int by_topic(struct rt_report *r, const char *text, char *errmsg, size_t size)
 {
     char id[RT_EVENT_ID +
-            32]; /* of the receipt: brokers know a message by it, and this is another */
+            32]; /* of the receipt: brokers know a message by its id, and this is another one */
     const struct rt_message m = {
         .id = id, .topic = r->topic, .type = "processed", .body = text, .size = strlen(text)};
 
@@ -190,7 +190,7 @@ static int open_topic(struct rt_report *r, const char *name, const char *from, c
     r->topic = strdup(name);
     r->outlet.url = &r->url;
     if (r->topic == NULL || name[0] == '\0') {
-        snprintf(errmsg, size, "topic:NAME: there is no name");
+        snprintf(errmsg, size, "topic:NAME: the name is missing");
         return ROTA_INVALID;
     }
     return rt_broker_read(from, &r->url, &r->outlet.kind, errmsg, size);
@@ -208,7 +208,7 @@ static int open_http(struct rt_report *r, const char *url, char *errmsg, size_t 
     return err;
 }
 
-/* A table that is not as it must be is told now. */
+/* Reports a table that is not as it must be now. */
 static int open_db(struct rt_report *r, const char *url, bool waits, char *errmsg, size_t size)
 {
     r->db = strdup(url);
@@ -238,7 +238,7 @@ int rt_report_open(struct rt_report **out, const char *text, const struct rt_eve
     else if (rt_http_site_is(text))
         err = open_http(r, text, errmsg, size);
     else
-        snprintf(errmsg, size, "write db:URL, topic:NAME, or http://HOST:PORT of a relay");
+        snprintf(errmsg, size, "use db:URL, topic:NAME, or http://HOST:PORT of a relay");
     if (err != 0) {
         rt_report_close(r);
         return err;

@@ -33,7 +33,7 @@ int rt_relay_exit(int err)
     case 0:
         return RT_EXIT_OK;
     case ROTA_INVALID:
-    case ROTA_UNSUPPORTED: /* a table or a column that is not there, a broker that is not built in */
+    case ROTA_UNSUPPORTED: /* a table or column that is not there, a broker that is not built in */
         return RT_EXIT_USAGE;
     case ROTA_AUTH:
     case ROTA_UNREACHABLE:
@@ -51,7 +51,7 @@ int rt_relay_number(const char *option, uint64_t most, uint32_t *out)
     uint64_t number;
 
     if (!rt_options_number(optarg, 1, most, &number))
-        return rt_relay_usage("--%s is a number from 1 to %llu, not '%s'", option,
+        return rt_relay_usage("--%s must be a number from 1 to %llu, not '%s'", option,
                               (unsigned long long)most, optarg);
     *out = (uint32_t)number;
     return RT_EXIT_OK;
@@ -61,8 +61,8 @@ int rt_relay_time(const char *option, uint64_t least_ms, uint64_t *out)
 {
     if (rt_options_duration_ms(optarg, out) && *out >= least_ms)
         return RT_EXIT_OK;
-    return rt_relay_usage("--%s is a time from %llu ms on, as 30s or 5m, not '%s'", option,
-                          (unsigned long long)least_ms, optarg);
+    return rt_relay_usage("--%s must be a time of %llu ms or more, such as 30s or 5m, not '%s'",
+                          option, (unsigned long long)least_ms, optarg);
 }
 
 int rt_relay_time32(const char *option, uint32_t *out)
@@ -71,7 +71,7 @@ int rt_relay_time32(const char *option, uint32_t *out)
     int code = rt_relay_time(option, 1000, &ms);
 
     if (code == RT_EXIT_OK && ms > UINT32_MAX)
-        return rt_relay_usage("--%s is at most 49 days", option);
+        return rt_relay_usage("--%s can be at most 49 days", option);
     if (code == RT_EXIT_OK)
         *out = (uint32_t)ms;
     return code;
@@ -83,7 +83,7 @@ int rt_relay_word(const char *option, const char *yes, const char *no, bool *out
     *out = strcmp(optarg, yes) == 0;
     if (*out || strcmp(optarg, no) == 0)
         return RT_EXIT_OK;
-    return rt_relay_usage("--%s is %s or %s, not '%s'", option, yes, no, optarg);
+    return rt_relay_usage("--%s must be %s or %s, not '%s'", option, yes, no, optarg);
 }
 
 /* ---- For whoever watches ---------------------------------------------------------------- */

@@ -4,8 +4,9 @@ local call, arg = redis.pcall, ARGV
 local reply = {arg[1], 0}
 for i = 3, #arg, 5 do
     local seen = 'rota:e:' .. arg[i + 1]
-    local fresh = arg[2] == '0' or call('SET', seen, '', 'NX', 'PX', arg[2])
-    local err = type(fresh) == 'table' and fresh.err or nil
+    local err = arg[i] == '' and 'it has no topic: a stream needs a name' or nil
+    local fresh = not err and (arg[2] == '0' or call('SET', seen, '', 'NX', 'PX', arg[2]))
+    err = err or type(fresh) == 'table' and fresh.err or nil
     if fresh and not err then
         local fields = {'id', arg[i + 1], 'body', arg[i + 4]}
         if arg[i + 2] ~= '' then

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A story of one transaction: what happens, line by line, and what the core then asks and tells, word by word.
+/* A story of one transaction: what happens, line by line, and what the core asks and tells in turn, word by word.
  *
  *   happens(s, "0 yes", "")              branch 0 answers; nothing follows
  *   happens(s, "journal COMMIT", "told COMMITTED, COMMIT 0, COMMIT 1")
  *
- * Events: add N, service N, try N (it leaves), serve N (somebody does again), vote, commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
- * N yes|readonly|no|lost|done|absent|prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open
- * N...| done|lost|COMMIT done; a service among them is Ns, or Nv if it is vouched for. What follows: REGISTER and branches, VOUCH,
- * CONFIRM or CANCEL and a service, DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
- * branch, "over" behind an order for a takeover, "fence" behind an ASK with one, "stays" behind a PREPARE; told OUTCOME, attention, stuck,
- * ended. */
+ * Events: add N, service N, try N (it leaves), serve N (somebody does again), vote, commit, commit wait, abort, +MS
+ * (time passes), back RESOURCE, again (the last answer comes twice), N yes|readonly|no|lost|done|absent|
+ * prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open N...| done|lost|COMMIT done; a service
+ * among them is Ns, or Nv if it is vouched for.
+ * What follows: REGISTER and branches, VOUCH, CONFIRM or CANCEL and a service, DECIDE, LOOK, DONE; PREPARE, ONE_PHASE,
+ * COMMIT, ROLLBACK, ASK, GATE and a branch, "over" after an order for a takeover, "fence" after an ASK with one,
+ * "stays" after a PREPARE; told OUTCOME, attention, stuck, ended. */
 #ifndef TXN_STORY_H
 #define TXN_STORY_H
 
@@ -33,7 +34,7 @@ void story_begin(struct story *s, uint32_t n);
 void story_begin_gated(struct story *s, uint32_t n);
 /* Another process's, joined; its deadline is in 60 s, and 5 s later it is settled. */
 void story_join(struct story *s);
-/* Left behind by somebody: of its branches those whose numbers are below N were found. */
+/* Left behind by somebody; those of its branches whose numbers are below N were found. */
 void story_adopt(struct story *s, uint32_t n, bool gated);
 
 void story_happens(struct story *s, const char *event, const char *follows, const char *file,

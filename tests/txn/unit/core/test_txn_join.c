@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stories of who joins a transaction: branches that are registered before they begin, a vote, and the decision of
- * another process (X1 to X5, X8). */
+/* Stories of a process that joins a transaction: branches registered before they begin, a vote, and another process's
+ * decision (X1 to X5, X8). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ static void nothing_begins_before_it_is_registered(void **state)
     assert_int_equal(s.b[0].state, RT_BRANCH_JOINING);
     happens(&s, "journal lost", "");
     assert_int_equal(s.b[0].state, RT_BRANCH_JOINING);
-    happens(&s, "+100", "REGISTER 5"); /* twice is as well as once */
+    happens(&s, "+100", "REGISTER 5"); /* twice is as good as once */
     happens(&s, "add 6", "");          /* one at a time */
     happens(&s, "journal open", "REGISTER 6");
     happens(&s, "again", "");
@@ -104,10 +104,10 @@ static void who_comes_too_late_is_told(void **state)
 static void a_no_is_written_down(void **state)
 {
     (void)state;
-    joined(); /* so that who began it learns of it, and before what is prepared is rolled back (X3) */
+    joined(); /* so that the beginner learns of it, and before the prepared is rolled back (X3) */
     happens(&s, "vote", "PREPARE 5 stays, PREPARE 6 stays");
     happens(&s, "5 yes", "");
-    happens(&s, "6 no", "told ABORTED, DECIDE ABORT"); /* who commits would have to find 6 */
+    happens(&s, "6 no", "told ABORTED, DECIDE ABORT"); /* a committer would have to find 6 */
     happens(&s, "journal lost", "");
     happens(&s, "+100", "DECIDE ABORT");
     happens(&s, "journal ABORT", "ROLLBACK 5, ROLLBACK 6");
@@ -169,7 +169,7 @@ static void silence_is_no_decision(void **state)
     happens(&s, "journal lost", "");
     happens(&s, "+99", "");
     happens(&s, "+1", "LOOK");
-    happens(&s, "+60000", ""); /* who looks, waits for that */
+    happens(&s, "+60000", ""); /* a look waits for that */
     happens(&s, "journal open 5 6", "DECIDE ABORT");
     happens(&s, "journal COMMIT 5 6", "COMMIT 5, COMMIT 6"); /* what stands counts */
     prepared(); /* nobody is there any more: anybody may abort, long after the deadline */
@@ -206,7 +206,7 @@ static void both_end_the_same_branch(void **state)
     happens(&s, "commit wait", "");
     happens(&s, "+20", "LOOK");
     happens(&s, "journal COMMIT 5 6", "COMMIT 5, COMMIT 6");
-    happens(&s, "5 absent", "ASK 5"); /* who began it was first: the marker tells */
+    happens(&s, "5 absent", "ASK 5"); /* its beginner was first: the marker tells */
     happens(&s, "5 committed", "");
     happens(&s, "6 absent", "ASK 6");
     happens(&s, "6 absent", "LOOK"); /* ... or it is done, and the marker cleaned away */

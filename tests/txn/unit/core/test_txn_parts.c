@@ -76,7 +76,7 @@ static void a_ticket_has_one_text(void **state)
     assert_memory_equal(&name, &before, sizeof(name));
 }
 
-/* One step of gc: asked, and answered. */
+/* One step of gc: asked and answered. */
 static void step(struct rt_gc *g, enum rt_gc_op wanted, enum rt_gc_reply reply, int64_t now)
 {
     uint32_t seq = 0, none = 0;
@@ -99,6 +99,9 @@ static void gc_goes_step_by_step(void **state)
     step(&g, RT_GC_FORGET, RT_GC_LOST, 5);
     assert_int_equal(rt_gc_todo(&g, &seq, 4 + RT_RETRY_FIRST), RT_GC_REST);
     int64_t now = 5 + RT_RETRY_FIRST;
+    rt_gc_raised(&g, 30000); /* the journal's time is another */
+    rt_gc_raised(&g, 35000);
+    assert_true(g.floor_ms == 30000);
     step(&g, RT_GC_FORGET, RT_GC_OK, now);
     step(&g, RT_GC_SCAN, RT_GC_OK, now); /* what is not done keeps its markers */
     assert_int_equal(g.resource, 0);

@@ -59,8 +59,8 @@ static void a_takeover_goes_through_the_gate(void **state)
     happens(&s, "journal done", "ended");
 }
 
-/* Found by the bank: recoveries that ask at once keep the view old for each other; with longer and longer pauses none
- * ever got through. */
+/* Found by the bank: recoveries that ask at once keep each other's view from being refreshed; with longer and longer
+ * pauses none ever got through. */
 static void a_shut_gate_is_looked_at_before_long(void **state)
 {
     (void)state;
@@ -73,7 +73,7 @@ static void a_shut_gate_is_looked_at_before_long(void **state)
     }
 }
 
-/* Found by the bank: two recoveries, and the gate was asked for what was not there any more, for ever. */
+/* Found by the bank: with two recoveries, the gate was asked for ever about what was no longer there. */
 static void what_another_finished_is_not_at_the_gate(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void somebody_else_has_finished_it(void **state)
     happens(&s, "journal below", "DONE"); /* what is not done is not forgotten (X9) */
 }
 
-/* What left before a branch was missed says nothing of it. */
+/* A request sent before a branch was missed says nothing of that branch. */
 static void a_look_counts_for_what_was_missed_before(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void a_yes_is_confirmed(void **state)
     happens(&s, "1 lost", "");
     happens(&s, "0 done", "");
     happens(&s, "+100", "CONFIRM 1");
-    happens(&s, "1 held", ""); /* at work: that is no failure */
+    happens(&s, "1 held", ""); /* at work: it is given a second */
     happens(&s, "+999", "");
     happens(&s, "+1", "CONFIRM 1");
     happens(&s, "1 done", "DONE");
@@ -165,6 +165,30 @@ static void a_refusal_calls_a_person(void **state)
     happens(&s, "1 done", "DONE");
 }
 
+/* An adversary's finding: it was asked once a second for ever, and nobody heard of it. */
+static void at_work_for_ever_calls_a_person(void **state)
+{
+    static const char *const pauses[] = {"+999",  "+999",  "+999",   "+999",  "+1599",
+                                         "+3199", "+6399", "+12799", "+25599"};
+
+    (void)state;
+    tried();
+    happens(&s, "commit", "DECIDE COMMIT 0 1");
+    happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0, CONFIRM 1");
+    happens(&s, "0 done", "");
+    for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+        happens(&s, "1 held", "");
+        happens(&s, pauses[i], "");
+        happens(&s, "+1", "CONFIRM 1");
+    }
+    happens(&s, "1 held", "LOOK, attention"); /* the tenth time; once */
+    happens(&s, "journal COMMIT 0s 1s", "");
+    happens(&s, "+29999", "");
+    happens(&s, "+1", "CONFIRM 1");
+    happens(&s, "1 held", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s done", "DONE"); /* somebody had it done by hand */
+}
+
 static void nobody_serves_it_here(void **state)
 {
     (void)state;
@@ -210,7 +234,7 @@ static void who_joined_vouches(void **state)
     happens(&s, "+100", "VOUCH");
     happens(&s, "journal open", "told PREPARED");
     happens(&s, "+20", "LOOK");
-    happens(&s, "journal COMMIT 0 5s", "ended"); /* who began it confirms */
+    happens(&s, "journal COMMIT 0 5s", "ended"); /* its beginner confirms */
     happens(&s, "commit", "told COMMITTED");
     story_join(&s); /* what nobody has vouched for is not committed */
     happens(&s, "service 5", "REGISTER 5");
@@ -219,7 +243,7 @@ static void who_joined_vouches(void **state)
     happens(&s, "5 lost", "");
     happens(&s, "vote", "told ABORTED, DECIDE ABORT");
     happens(&s, "journal ABORT", "ended");
-    tried(); /* who began it counts both, and believes only what is vouched for */
+    tried(); /* its beginner counts both, and believes only what is vouched for */
     happens(&s, "commit", "DECIDE COMMIT 0 1");
     happens(&s, "journal open", "LOOK");
     happens(&s, "journal open 0s 1s 5v", "DECIDE COMMIT 0 1 5");
@@ -241,6 +265,7 @@ int main(void)
         cmocka_unit_test(what_others_settled_is_cancelled),
         cmocka_unit_test(recovery_reads_whom_to_cancel),
         cmocka_unit_test(a_refusal_calls_a_person),
+        cmocka_unit_test(at_work_for_ever_calls_a_person),
         cmocka_unit_test(nobody_serves_it_here),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(who_joined_vouches),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stories of who begins a transaction: votes, the decision, what the caller is told (X1 to X5). */
+/* Stories of the process that begins a transaction: votes, the decision, what the caller is told (X1 to X5). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void a_lost_vote_is_a_no(void **state)
     happens(&s, "1 yes", "");
     happens(&s, "journal ABORT", "ROLLBACK 0 over, ROLLBACK 1"); /* its connection is of no use */
     happens(&s, "1 done", "");
-    happens(&s, "0 absent", "ASK 0"); /* it may not have come to prepare, or be committed by hand */
+    happens(&s, "0 absent", "ASK 0 fence"); /* it may be at it still, or be committed by hand */
     happens(&s, "0 absent", "DONE");
     happens(&s, "journal done", "ended");
 }

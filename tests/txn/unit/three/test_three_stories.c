@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stories of three-phase commit in virtual time: one participant, and a coordinator; what happens, and what they do
- * then. docs/transactions/three-phase.md cites them by name. */
+/* Stories of three-phase commit in virtual time: one participant and a coordinator; what happens, and what they do in
+ * turn. docs/transactions/three-phase.md cites them by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,7 +302,7 @@ static void commit_waits_for_who_waits(void **state)
     stands(RT_STANCE_PRECOMMITTED, RT_HOW_NONE);
 }
 
-/* Recovery ended its branch: it finds that at its own database. */
+/* Recovery ended its branch: the participant finds that out at its own database. */
 static void recovery_is_seen(void **state)
 {
     (void)state;
@@ -465,7 +465,7 @@ static void a_mix_is_told_and_never_closed(void **state)
     is("");
 }
 
-/* Whoever closes it later has to know whom to ask; and what is decided meanwhile counts. */
+/* Whoever closes it later has to know whom to ask; and what was decided meanwhile counts. */
 static void no_pre_leaves_before_the_journal_knows_who_takes_part(void **state)
 {
     (void)state;

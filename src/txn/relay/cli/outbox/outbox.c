@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota demo outbox: its words. */
+/* rota demo outbox: what it says. */
 #include "txn/relay/cli/outbox/outbox.h"
 
 #include "cli/json.h"
@@ -13,21 +13,21 @@
 
 static const char help[] =
     "Usage: rota demo outbox [OPTION]...\n"
-    "A shop takes orders, and a mail service sends a mail for each. The shop is killed\n"
-    "after some of its COMMITs: by hand (the row, then the message) those mails never\n"
-    "come. With an event in the order's transaction and 'rota relay' all of them do,\n"
-    "once, though the relay and the broker are killed as well. The events go through\n"
-    "their states on the terminal. Starts a Redis, if it is installed, and keeps the\n"
-    "orders in SQLite, in a temporary folder.\n"
+    "A shop takes orders, and a mail service sends a mail for each. The shop is\n"
+    "killed after some of its COMMITs. By hand (the row, then the message), those\n"
+    "mails never come. With an event in the order's transaction and 'rota relay', all\n"
+    "of them do, once, although the relay and the broker are killed as well. The\n"
+    "terminal shows the events going through their states. Starts a Redis, if it is\n"
+    "installed, and keeps the orders in SQLite, in a temporary folder.\n"
     "\n"
-    "      --from URL        a database that is there: postgres://, mysql://, sqlite:;\n"
-    "                        it gets tables rota_demo_..., which are dropped at the\n"
+    "      --from URL        use this database: postgres://, mysql://, sqlite:; it\n"
+    "                        gets tables rota_demo_..., which are dropped at the\n"
     "                        end, and those of the relay\n"
-    "      --to URL          a Redis that is there; it is not killed then\n"
-    "      --orders N        100: how many\n"
+    "      --to URL          use this Redis; it is not killed then\n"
+    "      --orders N        how many orders (100)\n"
     "      --json            one JSON object\n"
-    "Exit: 0; 1 if with the outbox a mail is lost, or sent twice; 69 if it cannot be\n"
-    "played here.\n";
+    "Exit: 0; 1 if with the outbox a mail is lost, or sent twice; 69 if it cannot\n"
+    "run here.\n";
 
 enum { FROM = 256, TO, ORDERS, JSON };
 
@@ -55,11 +55,11 @@ static int take(struct rt_outbox *o, int c, char **argv)
         snprintf(o->to, sizeof(o->to), "%s", optarg);
         if (strncmp(optarg, "redis", 5) == 0)
             return RT_EXIT_OK;
-        return complain("--to '%s': its mail service reads from Redis only, redis://HOST", optarg);
+        return complain("--to '%s': the mail service reads from Redis only, redis://HOST", optarg);
     case ORDERS:
         if (rt_options_number(optarg, 10, 100000, &o->orders))
             return RT_EXIT_OK;
-        return complain("--orders '%s' is no number from 10 to 100000", optarg);
+        return complain("--orders '%s' is not a number from 10 to 100000", optarg);
     case JSON:
         o->json = true;
         return RT_EXIT_OK;
@@ -91,16 +91,16 @@ static int parse(struct rt_outbox *o, int argc, char **argv, bool *shown)
         if (code != RT_EXIT_OK)
             return code;
     }
-    return optind < argc ? complain("'%s' is too much", argv[optind]) : RT_EXIT_OK;
+    return optind < argc ? complain("unexpected argument '%s'", argv[optind]) : RT_EXIT_OK;
 }
 
 static json_t *sum_json(const struct rt_outbox_sum *s)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "orders",
-                     (json_int_t)s->orders, "mails", (json_int_t)s->mails, "lost",
-                     (json_int_t)s->lost, "twice", (json_int_t)s->twice, "again",
-                     (json_int_t)s->again, "killed", "shop", (json_int_t)s->shop, "relay",
-                     (json_int_t)s->relay, "broker", (json_int_t)s->broker);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "orders", (json_int_t)s->orders,
+        "mails", (json_int_t)s->mails, "lost", (json_int_t)s->lost, "twice", (json_int_t)s->twice,
+        "again", (json_int_t)s->again, "killed", "shop", (json_int_t)s->shop, "relay",
+        (json_int_t)s->relay, "mail", (json_int_t)s->mail, "broker", (json_int_t)s->broker);
 }
 
 static int play(void *arg)

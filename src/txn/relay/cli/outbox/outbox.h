@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota demo outbox: a shop takes orders, a mail service sends a mail for each; the shop, the relay and the broker are killed
- * while they work. First by hand (the row, then the message), then with an event in the order's transaction.
+/* rota demo outbox: a shop takes orders, a mail service sends a mail for each; the shop, the relay and the broker are
+ * killed at work. First by hand (the row, then the message), then with an event in the order's transaction.
  *
  *   shop ──▶ database: order + event ──▶ relay ──▶ broker ──▶ mail service ──▶ database: mail + inbox, processed
  *     by hand: order; then ─────────────────────▶ broker ──▶ mail service
  *
- * All but the director are processes of their own; whoever ends is started again. */
+ * All but the director are processes of their own; whoever ends is restarted. */
 #ifndef RT_OUTBOX_H
 #define RT_OUTBOX_H
 
@@ -16,12 +16,12 @@
 
 #include <sys/types.h>
 
-#define RT_OUTBOX_LAST_WORDS 9 /* the shop dies after each order whose number ends so */
+#define RT_OUTBOX_LAST_WORDS 9 /* the shop dies after each order whose number ends in this */
 
-struct rt_outbox_sum { /* of one way */
+struct rt_outbox_sum { /* for one way */
     long long orders, mails, lost, twice;
-    uint32_t shop, relay, broker; /* times that they were killed */
-    long long again;              /* messages that came again, and were not sent a second time */
+    uint32_t shop, relay, mail, broker; /* times that they were killed */
+    long long again;                    /* messages that came again, and were not mailed twice */
 };
 
 struct rt_outbox {
@@ -49,7 +49,7 @@ int rt_outbox_play(void *outbox); /* an exit code; what went wrong was printed *
 /* ---- table.c: the tables of the demo, in three dialects --------------------------------------------------- */
 
 extern const char rt_outbox_map[]; /* of rota_demo_event */
-/* Connects this process: o->store. MAKE: with tables that are new. An exit code. */
+/* Connects this process: o->store. MAKE: makes new tables. Returns an exit code. */
 int rt_outbox_open(struct rt_outbox *o, bool make);
 void rt_outbox_drop(struct rt_outbox *o); /* the tables */
 /* Statements; false, or -1: it failed, and rt_store_errmsg says why. */

@@ -12,7 +12,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define ORDER_NS 12000000 /* from one order to the next */
-#define MAIL_NS 8000000   /* a mail takes so long */
+#define MAIL_NS 8000000   /* one mail takes this */
 #define ACK_MS 1000
 
 static void pause_for(long ns)
@@ -20,7 +20,7 @@ static void pause_for(long ns)
     (void)nanosleep(&(struct timespec){0, ns}, NULL);
 }
 
-/* Opens the broker, with its kind. */
+/* Opens the broker, and finds its kind. */
 static bool reach(const struct rt_outbox *o, const struct rt_broker_kind **kind,
                   struct rt_broker **out)
 {
@@ -111,7 +111,7 @@ static bool send_mail(struct rt_outbox *o, const struct rt_message *m)
     if (first)
         rt_stmt_add(&s->q, "INSERT INTO rota_demo_mail VALUES (%.*s); ", (int)m->size,
                     (const char *)m->body);
-    if (!o->by_hand && rt_event_process(&s->q, &s->map, ids, 1, false))
+    if (!o->by_hand && rt_event_process(&s->q, &s->map, ids, 1, s->form))
         rt_stmt_add(&s->q, "; ");
     rt_stmt_add(&s->q, "COMMIT");
     bool done = rt_store_say(s) == 0;
@@ -121,7 +121,7 @@ static bool send_mail(struct rt_outbox *o, const struct rt_message *m)
     return done;
 }
 
-/* A number, and nothing else: whatever is in the stream. */
+/* Whether it is a number, and nothing else: the stream may contain anything. */
 static bool is_order(const struct rt_message *m)
 {
     const char *body = m->body;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The director of the demo: starts everybody, kills some of them, starts again whoever has ended, and counts. */
+/* The director of the demo: starts everybody, kills some of them, restarts whoever has ended, and counts. */
 #include "txn/relay/cli/outbox/outbox.h"
 
 #include "cli/out.h"
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define TICK_NS 20000000
-#define PATIENCE 6000 /* ticks in which nothing comes on: two minutes */
-#define CALM 100      /* ticks: by hand nobody knows whether more will come */
+#define PATIENCE 6000 /* ticks without any progress: two minutes */
+#define CALM 100      /* ticks: by hand nobody knows if more will come */
 
 enum { SHOP, RELAY, MAIL, PEOPLE };
 static const char *const titles[PEOPLE] = {"the shop", "the relay", "the mail service"};
@@ -28,10 +28,10 @@ struct cast { /* who plays */
     struct rt_outbox_sum *sum;
     pid_t pids[PEOPLE];
     bool shop_done;
-    unsigned strikes; /* done of those below */
+    unsigned strikes; /* how many of those below are done */
 };
 
-/* When so many of a hundred mails are sent, who is killed. */
+/* Who is killed once this many of a hundred mails are sent. */
 static const struct {
     int percent;
     const char *who; /* NULL: the broker */
@@ -84,7 +84,7 @@ static pid_t start(struct cast *c, int who)
     _exit(who == SHOP ? rt_outbox_shop(c->o) : rt_outbox_mail(c->o));
 }
 
-/* Whoever has ended is started again; but a shop that is done. */
+/* Restarts whoever has ended, except a shop that is done. */
 static void tend(struct cast *c)
 {
     for (int i = 0; i < PEOPLE; i++) {
@@ -133,7 +133,7 @@ static void show(struct cast *c, const char *what)
 
 /* ---- Trouble ---------------------------------------------------------------------------------- */
 
-/* Ours forgets what it had: it writes nothing down. */
+/* Our broker forgets what it had: it writes nothing to disk. */
 static int strike_broker(struct cast *c)
 {
     if (c->o->to_given != NULL)
@@ -156,6 +156,7 @@ static int strike(struct cast *c, long long mails)
         return strike_broker(c);
     end(c, who);
     c->sum->relay += who == RELAY;
+    c->sum->mail += who == MAIL;
     snprintf(line, sizeof(line), "%s is killed", titles[who]);
     show(c, line);
     return RT_EXIT_OK;
@@ -163,7 +164,7 @@ static int strike(struct cast *c, long long mails)
 
 /* ---- One way ------------------------------------------------------------------------------------ */
 
-/* Until every event is processed; by hand until no more mails come for a while. */
+/* Waits until every event is processed; by hand, until no more mails come for a while. */
 static int wait_for_mails(struct cast *c)
 {
     long long last = -1;
@@ -173,7 +174,7 @@ static int wait_for_mails(struct cast *c)
         tend(c);
         long long mails = count(c, "SELECT COUNT(*) FROM rota_demo_mail");
         if (mails < 0 || still > PATIENCE) {
-            rt_out_error("%s", mails < 0 ? rt_store_errmsg(c->o->store) : "the mails stand still");
+            rt_out_error("%s", mails < 0 ? rt_store_errmsg(c->o->store) : "no more mails arrive");
             return RT_EXIT_UNREACHABLE;
         }
         still = mails == last ? still + 1 : 0;
@@ -263,9 +264,11 @@ static void tell(const struct rt_outbox *o, bool by_hand)
     else
         printf("%lld lost", s->lost);
     printf("%s\n", rt_out_color(stdout, RT_OUT_PLAIN));
-    printf("  killed: the shop %" PRIu32 " times, each time after its COMMIT", s->shop);
+    printf("  killed: the shop %" PRIu32 " time%s, each time after its COMMIT", s->shop,
+           s->shop == 1 ? "" : "s");
     if (!by_hand)
-        printf("; the relay %" PRIu32 ", the broker %" PRIu32, s->relay, s->broker);
+        printf("; the relay %" PRIu32 ", the mail service %" PRIu32 ", the broker %" PRIu32,
+               s->relay, s->mail, s->broker);
     if (s->again > 0)
         printf("\n  %lld messages came again, and no mail was sent for them", s->again);
     printf("\n");
@@ -280,7 +283,7 @@ static void title(const struct rt_outbox *o, const char *text)
     fflush(stdout);
 }
 
-/* An empty file is a database to SQLite. */
+/* SQLite takes an empty file for a database. */
 static int set_up(struct rt_outbox *o)
 {
     char path[PATH_MAX + 16];

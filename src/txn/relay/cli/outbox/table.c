@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's tables: of its own, beside whatever the database has. */
+/* The demo's own tables, beside whatever else the database has. */
 #include "txn/relay/cli/outbox/outbox.h"
 
 #include "cli/out.h"
@@ -67,7 +67,7 @@ static bool make_tables(struct rt_outbox *o)
     return made;
 }
 
-/* A store looks at its table when it is opened: the first one has none yet, so it is told of another. */
+/* A store checks its table when it is opened: the first one has none yet, so it is given another. */
 static int connect_to(struct rt_outbox *o, const struct rt_event_map *map, bool looks, char *line,
                       size_t size)
 {
