@@ -3,13 +3,15 @@
 #
 #   make            the library and the command, in build/
 #   make run        ... and the demo on the embedded engine
-#   make test       everything that must hold; ends with "N passed, N failed"
-#   make test-all   ... and what is slow: every topology under the sanitizers, delays; and a sample of mutants: bugs of one
-#                   line, which the quick tests must find
+#   make test       decides: every engine, journal, broker and command, in one build, with fixed seeds; minutes. The last line
+#                   is "N passed, N failed". One test: scripts/test.py NAME
+#   make explore    searches: fresh seeds, sanitizers, planted bugs, every topology, outages; an hour or as long as MINUTES=
+#                   says for the seeds; PART="seeds asan tsan planted topologies gates": only these. It writes a report
+#   make test-all   both, and a sample of mutants: bugs of one line, which the quick tests must find
 #   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
 #                   FOLDER=core (client, guard, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
-#   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
+#   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
 #                   SUITE=redis, etcd, sql, zookeeper, txn or relay: only that; relay is on request only)
 #   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds
 #                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis, shedlock, sessions or dtm: only those)
@@ -27,7 +29,7 @@ LIBDIR ?= lib
 MESON_FLAGS ?=
 export MESON_FLAGS
 
-.PHONY: all run test test-all mutants bench torture interop install uninstall deb deb-check record format clean need-build
+.PHONY: all run test explore test-all mutants bench torture interop install uninstall deb deb-check record format clean need-build
 
 all: build/build.ninja
 	@ninja -C build
@@ -42,12 +44,14 @@ run: all
 	build/rota demo
 
 test:
-	@scripts/need.sh build test deb
+	@scripts/need.sh build test
 	@scripts/test.py
 
-test-all:
-	@scripts/need.sh build test deb
-	@scripts/test.py --all
+explore:
+	@scripts/need.sh build test explore
+	@scripts/explore.py $(if $(MINUTES),--minutes $(MINUTES)) $(PART)
+
+test-all: test explore
 	@nice scripts/mutants.py -n 8 --at-least 60
 
 mutants:
@@ -58,7 +62,7 @@ bench:
 	@scripts/need.sh build test bench
 	@scripts/bench.sh $(BENCH)
 
-torture: $(if $(SUITE),,test-all)
+torture:
 	@scripts/need.sh build test
 	@scripts/torture.sh $(or $(FACTOR),17) $(SUITE)
 
@@ -92,4 +96,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants build-engines build-bench
+	rm -rf build build-test build-explore build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants build-engines build-bench

@@ -90,8 +90,8 @@ double txn_crowd(struct txn_crowd *c, const struct txn_way *way, int clients, do
 
 enum { ROTA, LOGGED, MARKED, APART, BARE, LAST, WAYS };
 
-static const struct txn_way *const ways[WAYS] = {&txn_rota, &txn_hand_logged, &txn_hand_marked,
-                                                 &txn_hand_apart, &txn_hand_bare, &txn_rota_last};
+static const struct txn_way *const ways[WAYS] = {
+    &txn_rota, &txn_hand_logged, &txn_hand_marked, &txn_hand_apart, &txn_hand_bare, &txn_rota_last};
 
 static const char *text(const struct txn_pair *pair, int clients, const char *what)
 {

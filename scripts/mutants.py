@@ -78,7 +78,7 @@ FOLDERS["txn-core"] = ("src/txn/core", ["tests/txn/unit/core/test_txn_" + name f
                                                                                           "parts")] + [SIM + " --txn --seeds 3000"])
 FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd retry guard_redis"))
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on
-# As in `make test`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.
+# As in `make explore`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.
 CHECKING = {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1"}
 COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
 EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet

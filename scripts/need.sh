@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages of the sets named: build, test, bench, interop, deb, deb-check. Silent and quick when all are there.
+# Installs the Debian packages of the sets named: build, test, explore, bench, interop, deb, deb-check. Silent and quick when all are there.
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev libpq-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev librabbitmq-dev libnats-dev"
-test="python3 libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client postgresql-15 pgbouncer mariadb-server libmariadb-dev zookeeper default-jre-headless rabbitmq-server nats-server"
+test="python3 libcmocka-dev clang-format binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client postgresql-15 pgbouncer mariadb-server libmariadb-dev zookeeper default-jre-headless rabbitmq-server nats-server"
+explore="clang-tidy debhelper build-essential dpkg-dev"
 bench="hyperfine util-linux redis-server etcd-server etcd-client libcmocka-dev postgresql-15 mariadb-server libmariadb-dev zookeeper default-jdk-headless libcurator-recipes-java python3 python3-kazoo maven"
 interop="etcd-server etcd-client python3 zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo redis-server python3-redis maven"
 deb="debhelper build-essential dpkg-dev"
@@ -15,6 +16,7 @@ for set in "$@"; do
     case $set in
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
+    explore) wanted="$wanted $explore" ;;
     bench) wanted="$wanted $bench" ;;
     interop) wanted="$wanted $interop" ;;
     deb) wanted="$wanted $deb" ;;

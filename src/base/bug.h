@@ -2,7 +2,7 @@
 /* Planted bugs: proof that the tests can find what they look for.
  *
  * Only a build with -Dplanted=true has them, and only one at a time, chosen by
- * ROTA_BUG=n. Every `make test` runs each and demands that it is found. */
+ * ROTA_BUG=n. `make explore` runs each and demands that it is found. */
 #ifndef RT_BUG_H
 #define RT_BUG_H
 

@@ -107,7 +107,7 @@ int conf_agent_reply(struct conf_agent *agent, uint64_t *number)
     size_t n = 0;
     do {
         struct pollfd wait = {.fd = agent->from, .events = POLLIN};
-        int ready = poll(&wait, 1, 2 * CONF_PATIENCE_MS);
+        int ready = poll(&wait, 1, 2 * (int)CONF_PATIENCE_MS);
         if (ready != 1 || read(agent->from, &line[n], 1) != 1)
             fail_msg("process %d %s", (int)agent->pid, ready == 1 ? "ended" : "does not answer");
     } while (line[n++] != '\n' && n < sizeof line - 1);

@@ -370,7 +370,7 @@ int conf_case_begin(void **state)
     snprintf(conf.prefix, sizeof conf.prefix, "conf.%d.%u.%s.", (int)getpid(), ++parts.serial,
              running->name);
     atomic_store(&parts.wishes, 0);
-    alarm(WATCHDOG_S);
+    alarm(rt_patient_ms(WATCHDOG_S));
     return 0;
 }
 

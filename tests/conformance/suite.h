@@ -11,6 +11,7 @@
 #ifndef CONF_SUITE_H
 #define CONF_SUITE_H
 
+#include "lib/patience.h"
 #include "lib/recorded.h"
 
 #include <rota.h>
@@ -26,7 +27,8 @@
 
 #include <cmocka.h>
 
-#define CONF_PATIENCE_MS 15000 /* what a case waits for takes milliseconds; then it has failed */
+#define CONF_PATIENCE_MS \
+    rt_patient_ms(15000)   /* what a case waits for takes milliseconds; then it has failed */
 #define CONF_CALL_MS 20000 /* a busy machine answers late, which is no UNKNOWN of the engine's */
 #define CONF_CLIENTS_MAX 64
 

@@ -4,6 +4,8 @@
 #ifndef RT_PLAYERS_H
 #define RT_PLAYERS_H
 
+#include "lib/patience.h"
+
 #include <rota.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,7 +13,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define PLAYERS_PATIENCE_MS 15000
+#define PLAYERS_PATIENCE_MS rt_patient_ms(15000)
 
 int64_t players_now_ms(void);
 /* Ends the test with WHAT once END_MS is over; else sleeps for a moment. */

@@ -2,6 +2,8 @@
 /* Children, signals, shared words, temporary folders. */
 #include "proc.h"
 
+#include "patience.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +135,7 @@ void rt_watchdog(unsigned seconds, const char *message)
     watchdog_message = message;
     if (sigaction(SIGALRM, &sa, NULL) != 0)
         die("sigaction");
-    alarm(seconds);
+    alarm(rt_patient_ms(seconds));
 }
 
 /* ---- Children ----------------------------------------------------------- */

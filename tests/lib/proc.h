@@ -19,7 +19,7 @@ const char *rt_tmpdir(void);
 const char *rt_memdir(void);
 
 /* Ends the process and its children started here, and so the test, with MESSAGE, unless called again within
- * SECONDS; 0 disarms. So a hang is a failure that says where. Uses SIGALRM. */
+ * SECONDS (times $ROTA_PATIENCE); 0 disarms. So a hang is a failure that says where. Uses SIGALRM. */
 void rt_watchdog(unsigned seconds, const char *message);
 
 /* ---- Children ----------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* Child processes that serve: started, killed, stopped, looked at, and gone with the test. */
 #include "servers.h"
 
+#include "patience.h"
 #include "proc.h"
 
 #include <assert.h>
@@ -222,7 +223,7 @@ static int64_t now_ms(void)
 
 bool rt_await(bool (*until)(void *arg), void *arg, unsigned limit_ms)
 {
-    int64_t deadline = now_ms() + limit_ms;
+    int64_t deadline = now_ms() + rt_patient_ms(limit_ms);
     struct timespec pause = {.tv_nsec = LOOK_AGAIN_MS * 1000000L};
 
     while (!until(arg)) {

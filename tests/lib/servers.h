@@ -48,13 +48,13 @@ void rt_server_stop(struct rt_server *s); /* SIGSTOP, and waits until it stands 
 void rt_server_cont(struct rt_server *s);
 
 /* Asks READY again and again until it says true. Ends the test if the server ends first,
- * or after LIMIT_MS. */
+ * or after LIMIT_MS, times $ROTA_PATIENCE. */
 typedef bool rt_server_ready_fn(struct rt_server *s, void *arg);
 void rt_server_await(struct rt_server *s, rt_server_ready_fn *ready, void *arg, unsigned limit_ms);
 /* For READY: its port accepts connections. */
 bool rt_server_accepts(struct rt_server *s, void *unused);
 
-/* Asks UNTIL every few milliseconds; false: not within LIMIT_MS. */
+/* Asks UNTIL every few milliseconds; false: not within LIMIT_MS, times $ROTA_PATIENCE. */
 bool rt_await(bool (*until)(void *arg), void *arg, unsigned limit_ms);
 
 #endif

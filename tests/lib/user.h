@@ -4,11 +4,12 @@
 #define TEST_USER_H
 
 #include "engine/engine.h"
+#include "lib/patience.h"
 #include "net/loop.h"
 
 #define USER_TOLD_MAX 256
 #define USER_HELD_MAX 512
-#define USER_LIMIT_MS 20000 /* nothing takes this long unless it hangs */
+#define USER_LIMIT_MS rt_patient_ms(20000) /* nothing takes this long unless it hangs */
 
 struct told {
     enum rt_event_kind kind;

@@ -3,6 +3,9 @@
  *
  *   sim [KIND] [--from SEED | --from new] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
  *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
+ *   sim [KIND] --for S ...                                              as many seeds as fit into S seconds
+ *   sim [KIND] --seed SEED --digest                                     a hash of what the seed decides, without the run:
+ *                                                                       another one means another schedule
  *
  * KIND is --txn: the core of transactions, over a simulated journal and resources; or --redis, --cluster, --redlock,
  * --token, --also, --etcd, --postgres, --mysql or --zookeeper: over that engine and a model of its server, not over
@@ -33,7 +36,7 @@
 
 static const char *program;
 static uint64_t seed; /* the one that runs */
-static bool tracing, tail;
+static bool tracing, tail, digesting;
 static const struct sim_kind *kind = &sim_mem;
 static char ring[TAIL][512];
 static size_t ring_count;
@@ -55,6 +58,23 @@ void sim_out_tail(void)
         puts(ring[i % TAIL]);
     ring_count = 0;
     tail = false;
+}
+
+void sim_drawn(const void *plan, size_t size)
+{
+    const unsigned char *p = plan;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+    if (!digesting)
+        return;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+    printf("%016llx\n", (unsigned long long)hash);
+    fflush(stdout);
+#if ROTA_ENGINE_FILE
+    sf_world_clear();
+#endif
+    _exit(0);
 }
 
 /* A quiet run that failed is repeated by a fresh program, which remembers the last lines. */
@@ -248,23 +268,23 @@ static uint64_t draw(void)
     return drawn % UINT64_C(1000000000000); /* so that a person can read it out */
 }
 
-static uint64_t first_seed(const char *text, uint64_t count)
+static uint64_t first_seed(const char *text)
 {
     if (strcmp(text, "new") != 0)
         return strtoull(text, NULL, 10);
     uint64_t from = draw();
-    printf("seeds drawn anew: %s --%s%s --from %llu --seeds %llu\n", program, kind->name, flags(),
-           (unsigned long long)from, (unsigned long long)count);
+    printf("seeds drawn: %s --%s%s --from %llu\n", program, kind->name, flags(),
+           (unsigned long long)from);
     fflush(stdout); /* also if it ends badly */
     return from;
 }
 
-static void run_many(const char *first, uint64_t count, const char *corpus)
+static void run_many(const char *first, uint64_t count, double for_s, const char *corpus)
 {
-    uint64_t from = first_seed(first, count);
+    uint64_t from = first_seed(first);
     double started = seconds();
     uint64_t done = corpus != NULL ? run_corpus(corpus) : 0;
-    for (uint64_t i = 0; i < count; i++, done++)
+    for (uint64_t i = 0; for_s > 0 ? seconds() - started < for_s : i < count; i++, done++)
         run(from + i);
     double took = seconds() - started;
     print_counts();
@@ -277,7 +297,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict | --relay] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict | --relay] [--rejoin] [--observe] [--from SEED|new] [--seeds N | --for SECONDS] [--corpus FILE] | --seed SEED [--trace | --digest]\n",
         program);
     exit(64);
 }
@@ -286,6 +306,7 @@ int main(int argc, char **argv)
 {
     uint64_t count = 1000, one = 0;
     const char *from = "1", *corpus = NULL;
+    double for_s = 0;
     bool single = false;
     program = argv[0];
     for (int i = 1; i < argc; i++) {
@@ -293,6 +314,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--tail") == 0) {
             tracing = true;
             tail = argv[i][3] == 'a';
+            continue;
+        }
+        if (strcmp(argv[i], "--digest") == 0) {
+            digesting = true;
             continue;
         }
         if (strcmp(argv[i], "--rejoin") == 0) {
@@ -313,6 +338,8 @@ int main(int argc, char **argv)
             from = value;
         else if (strcmp(argv[i], "--seeds") == 0)
             count = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--for") == 0)
+            for_s = strtod(value, NULL);
         else if (strcmp(argv[i], "--corpus") == 0)
             corpus = value;
         else if (strcmp(argv[i], "--seed") == 0)
@@ -332,7 +359,7 @@ int main(int argc, char **argv)
         rs_script_forget_all();
         return 0;
     }
-    run_many(from, count, corpus);
+    run_many(from, count, for_s, corpus);
     rs_script_forget_all();
     return 0;
 }

@@ -372,6 +372,7 @@ static void begin(struct sim *sim, uint64_t seed, const struct sim_kind *kind, b
     sim->trouble_at = sim->plan.trouble_ms != 0 ? sim->plan.trouble_ms * RT_MS : RT_NEVER;
     sim->kind = kind;
     kind->open(sim);
+    sim_drawn(&sim->plan, sizeof(sim->plan));
     sim->outage_at = sim->plan.outage_ms != 0 ? sim->plan.outage_ms * RT_MS : RT_NEVER;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         snprintf(sim->lines[i].name, sizeof(sim->lines[i].name), "n%u", i);

@@ -114,6 +114,9 @@ void sim_trace(const struct sim *sim, const struct sim_client *c, const char *fo
 _Noreturn void sim_violated(const struct sim *sim, const char *invariant, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* main.c: what the seed decided. With --digest it is all that is asked for: prints its hash, and ends the program. */
+void sim_drawn(const void *plan, size_t size);
+
 /* main.c: where trace lines go, and how the program ends. */
 void sim_out(const char *line);
 void sim_out_tail(void); /* the last lines, if they were kept back; others follow at once */

@@ -204,6 +204,7 @@ void ry_play(uint64_t seed, bool tracing)
     w.later.state = ~seed;
     w.tracing = tracing;
     draw(&w);
+    sim_drawn(&w.plan, sizeof(w.plan));
     w.head = w.tail = RY_QUEUE / 2; /* what comes again goes to the front */
     for (uint32_t i = 0; i < RY_CONSUMERS; i++)
         w.consumers[i].row = -1;

@@ -6,6 +6,7 @@
 #include "sim/sql/pair.h"
 
 #include "core/grant.h"
+#include "lib/patience.h"
 #include "lib/random.h"
 #include "sim/sql/store.h"
 #include "unit/sql/rider.h"
@@ -667,9 +668,9 @@ static void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t fligh
 static void flights_in_chance(void **state)
 {
     const struct pair_real *with = *state;
-    uint64_t drawn = (uint64_t)time(NULL);
+    uint64_t drawn = rt_seed();
     (void)rider_setup(NULL);
-    printf("flights drawn anew: %llu\n", (unsigned long long)drawn);
+    printf("ROTA_SEED=%llu\n", (unsigned long long)drawn);
     pair_fly(with, 7, FLIGHTS);
     pair_fly(with, drawn, FLIGHTS);
     (void)rider_teardown(NULL);

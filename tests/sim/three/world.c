@@ -243,6 +243,7 @@ static void begin(struct th_world *w, enum th_rules rules, uint64_t seed, bool t
     w->tracing = tracing;
     w->random.state = seed * UINT64_C(0xd1342543de82ef95) + 3;
     draw(&w->plan, &w->random);
+    sim_drawn(&w->plan, sizeof(w->plan));
     for (uint32_t i = 0; i <= w->plan.parts; i++) {
         w->nodes[i].skew_ms = (int64_t)sim_below(&w->random, w->plan.skew_ms + 1);
         th_node_start(w, i);

@@ -378,6 +378,7 @@ static void begin(struct ts_world *w, uint64_t seed, bool tracing)
     draw_joins(&w->plan, &w->aside);
     w->third.state = seed * UINT64_C(0xbf58476d1ce4e5b9) + 2;
     draw_services(&w->plan, &w->third);
+    sim_drawn(&w->plan, sizeof(w->plan));
     if (w->plan.keep_ms < w->plan.timeout_ms + 5000) /* fences go only long after any deadline */
         w->plan.keep_ms = w->plan.timeout_ms + 5000;
     w->floor_ms = TS_WALL - 100000000;

@@ -2,6 +2,7 @@
 /* With a guard 0 of N acknowledged updates are lost; without one some are, and the test says how many. See scene.h. */
 #include "scene.h"
 
+#include "lib/patience.h"
 #include "lib/proc.h"
 #include "lib/random.h"
 
@@ -193,7 +194,7 @@ static uint64_t counter(void)
 static uint64_t play(struct scene *s, uint32_t updates, uint32_t pauses)
 {
     static const char *const words[] = {"without the guard", "guarded writes only", "guarded"};
-    struct rt_random random = {(uint64_t)time(NULL)};
+    struct rt_random random = {rt_seed()};
     pid_t pids[CLIENTS];
 
     guard_store.reset();

@@ -2,6 +2,7 @@
 /* Faults of contenders and of their connections, whatever the engine. */
 #include "scenes.h"
 
+#include "lib/patience.h"
 #include "stage_int.h"
 
 #include <rota.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define LIMIT_MS 20000
+#define LIMIT_MS rt_patient_ms(20000)
 
 /* ---- Contenders ------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver of the stage: starts, kills, stops contenders; keeps the books of the faults. */
+#include "lib/patience.h"
 #include "stage_int.h"
 
 #include <errno.h>
@@ -30,16 +31,9 @@ void stage_sleep_us(uint64_t us)
     nanosleep(&ts, NULL);
 }
 
-static uint64_t number_of(const char *variable, uint64_t otherwise)
-{
-    const char *text = getenv(variable);
-
-    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : otherwise;
-}
-
 uint32_t stage_factor(void)
 {
-    return (uint32_t)number_of("ROTA_TORTURE", 1);
+    return (uint32_t)rt_told_number("ROTA_TORTURE", 1);
 }
 
 uint64_t stage_seed(void)
@@ -47,7 +41,7 @@ uint64_t stage_seed(void)
     static uint64_t seed;
 
     if (seed == 0) {
-        seed = number_of("ROTA_SEED", (uint64_t)rt_history_now() % 1000000007);
+        seed = rt_seed();
         fprintf(stderr, "ROTA_SEED=%llu\n", (unsigned long long)seed);
     }
     return seed;

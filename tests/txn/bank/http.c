@@ -5,6 +5,7 @@
 #include "http.h"
 
 #include "hits.h"
+#include "lib/patience.h"
 #include "lib/proc.h"
 #include "lib/proxy.h"
 #include "txn/point.h"
@@ -525,11 +526,11 @@ static bool has_moved(void *arg)
 
 static void all_of_it_together(void **state)
 {
-    unsigned seed = (unsigned)time(NULL);
+    unsigned seed = (unsigned)rt_seed();
 
     (void)state;
     network_faulty();
-    printf("seed %u\n", seed);
+    printf("ROTA_SEED=%u\n", seed);
     for (long i = 0; i < rounds(3); i++) {
         const struct role r = {.work = TELLER, .place = -1, .count = 100, .call_ms = SHORT_MS};
         const struct role heals = {.work = RECOVERY, .forgets = true, .call_ms = SHORT_MS};
@@ -588,7 +589,7 @@ static int up(void **state)
     forks = rt_forkserver_start(role_play, NULL); /* before there are threads */
     for (int i = 0; i < PLACES; i++) {
         const struct rt_proxy_options opts = {
-            .port = 1, .framing = &rt_proxy_http, .seed = (uint64_t)time(NULL)};
+            .port = 1, .framing = &rt_proxy_http, .seed = rt_seed()};
         proxies[i] = rt_proxy_start(&opts);
         town->proxy[i] = rt_proxy_port(proxies[i]);
         service_start(i, "");

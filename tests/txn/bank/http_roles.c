@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "hits.h"
+#include "lib/patience.h"
 #include "lib/proc.h"
 #include "txn/http/server.h"
 
@@ -143,7 +144,7 @@ static void carry_out(const struct transfer *of)
 
 static int teller(const struct role *r)
 {
-    unsigned seed = (unsigned)getpid() ^ (unsigned)time(NULL);
+    unsigned seed = (unsigned)getpid() ^ (unsigned)rt_seed();
 
     enter(r, 0);
     for (int i = 0; i < r->count; i++) {

@@ -5,6 +5,7 @@
 
 #include "bank.h"
 
+#include "lib/patience.h"
 #include "lib/proxy.h"
 #include "txn/journal/journal.h"
 #include "txn/journal/rows/rows.h"
@@ -323,11 +324,11 @@ static void tellers_are_killed_at_random(void **state)
 {
     int count = rounds(12), house = house_new();
     struct hand tellers[4] = {{.pid = 0}};
-    unsigned seed = (unsigned)time(NULL);
+    unsigned seed = (unsigned)rt_seed();
 
     (void)state;
     world_timeout(SOON_MS);
-    print_message("seed %u\n", seed);
+    print_message("ROTA_SEED=%u\n", seed);
     struct hand r = recoverer_start(house, NULL);
     for (int i = 0; i < count; i++) {
         struct hand *h = &tellers[i % 4];

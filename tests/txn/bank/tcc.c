@@ -7,6 +7,7 @@
  * removed. */
 #include "ledger.h"
 
+#include "lib/patience.h"
 #include "lib/proc.h"
 
 #include <poll.h>
@@ -141,7 +142,7 @@ static void enter(const struct role *r, uint32_t flags)
                                            .recover_ms = 100};
 
     rt_watchdog(300, "a role of the bank hangs");
-    seed = (unsigned)getpid() ^ (unsigned)time(NULL);
+    seed = (unsigned)getpid() ^ (unsigned)rt_seed();
     faulty = r->faults;
     for (int i = 0; i < PLACES; i++)
         conns[i] = places[i]->site->connect(0);
@@ -178,9 +179,8 @@ static void transfer(const struct role *r, unsigned *own)
 static int teller(int index, void *arg)
 {
     const struct role *r = arg;
-    unsigned own = (unsigned)getpid() ^ (unsigned)time(NULL);
+    unsigned own = (unsigned)rt_seed() + (unsigned)index;
 
-    (void)index;
     enter(r, 0);
     for (int i = 0; i < r->count; i++)
         transfer(r, &own);

@@ -2,6 +2,7 @@
 /* Calls in every order, doubled, late, rolled back: one after the other. Simultaneous calls are in both.c. */
 #include "desk.h"
 
+#include "lib/patience.h"
 #include "lib/random.h"
 
 #include <stdio.h>
@@ -180,13 +181,10 @@ static void batch(struct world *w)
 
 static void ten_thousand_random_orders(void **state)
 {
-    struct world w = {.conn = desk_open(), .random = {(uint64_t)time(NULL)}};
-    const char *seed = getenv("ROTA_SEED");
+    struct world w = {.conn = desk_open(), .random = {rt_seed()}};
 
     (void)state;
-    if (seed != NULL)
-        w.random.state = strtoull(seed, NULL, 10);
-    printf("seed %llu\n", (unsigned long long)w.random.state);
+    printf("ROTA_SEED=%llu\n", (unsigned long long)w.random.state);
     HERE->site->admin("DELETE FROM effects");
     HERE->site->admin("DELETE FROM rota_fence");
     for (int i = 0; i < WINDOW; i++)

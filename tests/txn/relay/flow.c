@@ -8,6 +8,7 @@
  * forgets: each time the broker is killed it forgets what it took: its folder is as it was before the first event.
  * torture: only in make torture, with FACTOR / 17 times the events and troubles. */
 #include "../event/office.h"
+#include "lib/patience.h"
 #include "lib/proc.h"
 #include "lib/random.h"
 #include "post.h"
@@ -56,20 +57,11 @@ static void topic_of(unsigned key, char *out, size_t size)
     snprintf(out, size, "flow%u", key % TOPICS);
 }
 
-static uint64_t seed(void)
-{
-    uint64_t out = 0;
-
-    if (getrandom(&out, sizeof(out), 0) != sizeof(out))
-        die("getrandom", "failed");
-    return out;
-}
-
 /* ---- Writers ------------------------------------------------------------------------------------- */
 
 static int writer(int index, void *unused)
 {
-    struct rt_random random = {.state = seed()};
+    struct rt_random random = {.state = rt_seed() ^ (uint64_t)getpid()};
     unsigned numbers[KEYS] = {0};
     void *conn = office_conn();
 
@@ -381,7 +373,7 @@ static bool read_words(int argc, char **argv)
 
 static void strike_on(long long events)
 {
-    struct rt_random random = {.state = seed()};
+    struct rt_random random = {.state = rt_seed() ^ (uint64_t)getpid()};
 
     for (unsigned i = 0; i < flow.troubles; i++) {
         long long at = events * (i + 1) / (flow.troubles + 1);

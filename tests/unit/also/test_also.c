@@ -67,7 +67,7 @@ static bool holds(const struct rota_place *p)
 static void until_free(const char *name)
 {
     struct rt_join join = {.flags = RT_JOIN_TRY};
-    for (int i = 0; i < USER_LIMIT_MS && inspect(&line, name).count > 0; i++)
+    for (uint32_t i = 0; i < USER_LIMIT_MS && inspect(&line, name).count > 0; i++)
         user_turn(&a, 1);
     assert_int_equal(inspect(&line, name).count, 0);
     assert_int_equal(user_join(&other, name, &join), 0);
@@ -316,7 +316,7 @@ static void test_granted_while_asked_again(void **state)
     a.conn->engine->submit(a.conn, &op);
     assert_int_equal(user_leave(&other, "x", theirs.number), 0);
     const struct rt_also_ticket *t = rt_also_by_nonce(c, "x", a.session, 77);
-    for (int i = 0; i < USER_LIMIT_MS && t->foreign != RT_ALSO_HELD; i++)
+    for (uint32_t i = 0; i < USER_LIMIT_MS && t->foreign != RT_ALSO_HELD; i++)
         user_turn(&a, 1);
     assert_int_equal(t->foreign, RT_ALSO_HELD);
     assert_int_equal(a.done, done);
@@ -361,7 +361,7 @@ static void test_no_session_while_asked_again(void **state)
     assert_int_equal(a.done, done + 1); /* of the other one, which waits on */
     c->foreign.depth--;
     resume(c);
-    for (int i = 0; i < USER_LIMIT_MS && a.done == done + 1; i++)
+    for (uint32_t i = 0; i < USER_LIMIT_MS && a.done == done + 1; i++)
         user_turn(&a, 1); /* until a session is open */
     assert_int_equal(a.done, done + 2);
     leave_by_nonce("x", 77);
@@ -379,7 +379,7 @@ static void test_a_new_session_gives_back(void **state)
     assert_int_equal(user_join(&a, "x", &mine), 0);
     assert_int_equal(user_do(&a, &op), 0);
     assert_true(op.beat.session != a.session && op.beat.ttl_ms == a.conn->ttl_ms);
-    for (int i = 0; i < USER_LIMIT_MS && inspect(&other, "x").count > 0; i++)
+    for (uint32_t i = 0; i < USER_LIMIT_MS && inspect(&other, "x").count > 0; i++)
         user_turn(&a, 1);
     assert_int_equal(inspect(&other, "x").count, 0);
     a.session = op.beat.session;
@@ -390,7 +390,7 @@ static void test_a_new_session_gives_back(void **state)
 static void test_parting_gives_back(void **state)
 {
     struct rt_join mine = {0};
-    int turns = 0;
+    uint32_t turns = 0;
     (void)state;
     assert_int_equal(user_join(&a, "x", &mine), 0);
     while (a.conn->engine->parting(a.conn) && turns++ < USER_LIMIT_MS)

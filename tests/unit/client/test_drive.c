@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who turns the loop: whoever stops hands it over to somebody, whatever becomes of the heir. */
 #include "client/client.h"
+#include "lib/patience.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -157,7 +158,7 @@ static void nobody_is_left_without_a_driver(void **state)
     (void)state;
     unsigned seed = 1;
 
-    alarm(HUNG_AFTER_S);
+    alarm(rt_patient_ms(HUNG_AFTER_S));
     for (unsigned i = 0; i < 2; i++) {
         struct rota *r = must_open("mem:handover", i == 0 ? ROTA_NO_KEEPER : 0);
         struct rota *other = must_open("mem:handover", 0);
@@ -255,7 +256,7 @@ static void mix_all(uint32_t flags)
 static void waiters_of_every_kind_get_on(void **state)
 {
     (void)state;
-    alarm(HUNG_AFTER_S);
+    alarm(rt_patient_ms(HUNG_AFTER_S));
     mix_all(0);
     mix_all(ROTA_NO_KEEPER);
     alarm(0);

@@ -3,6 +3,7 @@
  * must. Most of this shows only under a sanitizer. */
 #include "base/alloc.h"
 #include "client/client.h"
+#include "lib/patience.h"
 
 #include <pthread.h>
 #include <rota.h>
@@ -272,7 +273,7 @@ static void a_set_does_not_wait_for_an_engine_that_stands_still(void **state)
     pthread_t thread;
     void *err;
 
-    alarm(HUNG_AFTER_S);
+    alarm(rt_patient_ms(HUNG_AFTER_S));
     assert_int_equal(rota_open(&r, "mem:still", &opts), 0);
     assert_int_equal(rota_acquire(r, "a", NULL, locks), 0); /* there is a session */
     assert_int_equal(rota_release(locks[0]), 0);

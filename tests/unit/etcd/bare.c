@@ -3,6 +3,7 @@
 #include "bare.h"
 
 #include "base/alloc.h"
+#include "lib/patience.h"
 
 #include <poll.h>
 #include <rota.h>
@@ -14,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS (int)rt_patient_ms(30000)
 
 struct rt_loop bare_loop;
 uint64_t bare_allocations, bare_fail_at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real etcd, and our codec on a stream to it. */
 #include "live.h"
+#include "lib/patience.h"
 #include "pack.h"
 
 #include "base/alloc.h"
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS (int)rt_patient_ms(20000)
 
 struct rt_server live_server;
 static uint16_t peer_port;
@@ -56,7 +57,7 @@ void live_start(void)
     rt_server_arg(s, "--logger=zap");
     rt_server_arg(s, "--log-level=error");
     rt_server_start(s);
-    rt_server_await(s, rt_server_accepts, NULL, PATIENCE_MS);
+    rt_server_await(s, rt_server_accepts, NULL, (unsigned)PATIENCE_MS);
     assert_int_equal(rt_loop_init(&live_loop), 0);
     live_arena = RT_ETCD_ARENA;
 }
@@ -141,7 +142,7 @@ void live_open(struct live *l, uint16_t port)
     *l = (struct live){0};
     snprintf(authority, sizeof(authority), "127.0.0.1:%u", (unsigned)port);
     rt_loop_tick(&live_loop);
-    assert_int_equal(rt_stream_open(&l->s, &live_loop, &t, &user, PATIENCE_MS), 0);
+    assert_int_equal(rt_stream_open(&l->s, &live_loop, &t, &user, (uint32_t)PATIENCE_MS), 0);
     assert_int_equal(rt_grpc_open(&l->g, authority, false, &codec_user, l), 0);
 }
 

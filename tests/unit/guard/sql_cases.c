@@ -2,6 +2,7 @@
 /* The cases that all SQL servers have. */
 #include "sql_cases.h"
 
+#include "lib/patience.h"
 #include "lib/proc.h"
 #include "lib/servers.h"
 
@@ -14,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS rt_patient_ms(30000)
 
 void *guard_a, *guard_b;
 

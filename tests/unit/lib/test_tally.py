@@ -1,74 +1,72 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make test says what is broken: one test of each kind, as Meson logs it, and what scripts/test.py makes of it.
+"""make test says what is broken: a program that ends in each way, and what scripts/runner.py makes of it.
 
-    tests/unit/lib/test_tally.py     in the folder of the sources"""
+    tests/unit/lib/test_tally.py     anywhere"""
 import contextlib
-import importlib.util
 import io
-import json
 import os
 import sys
 import tempfile
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "scripts")
-KINDS = [ # result, what it printed, cases passed and failed
-    ("OK", "", 1, 0),
-    ("OK", "[  PASSED  ] 3 test(s).\n", 3, 0),
-    ("OK", "[  PASSED  ] 3 test(s).\n2 passed, 0 failed\n", 5, 0),
-    ("OK", "[  PASSED  ] 0 test(s).\n[  SKIPPED ] 3 test(s), listed below:\n", 0, 0),
-    ("OK", "[  FAILED  ] 2 test(s), listed below:\n", 0, 2),
-    ("OK", "4 passed, 1 failed\n", 4, 1),
-    ("FAIL", "", 0, 1),
-    ("FAIL", "[  PASSED  ] 3 test(s).\n", 3, 1),
-    ("TIMEOUT", "", 0, 1),
-    ("ERROR", "", 0, 1),
-    ("SKIP", "", 0, 1),
-    ("INTERRUPT", "", 0, 1),
+sys.path.insert(0, SCRIPTS)
+import runner  # pylint: disable=wrong-import-position
+
+PASSED = "[  PASSED  ] %d test(s).\n"
+KINDS = [  # what it prints, how it ends, cases passed and failed
+    ("", "exit 0", 1, 0),
+    (PASSED % 3, "exit 0", 3, 0),
+    (PASSED % 3 + "2 passed, 0 failed\n", "exit 0", 5, 0),
+    (PASSED % 0 + "[  SKIPPED ] 3 test(s), listed below:\n", "exit 0", 0, 0),
+    ("[  FAILED  ] 2 test(s), listed below:\n", "exit 0", 0, 2),
+    ("4 passed, 1 failed\n", "exit 0", 4, 1),
+    ("", "exit 1", 0, 1),
+    (PASSED % 3, "exit 1", 3, 1),
+    ("", "exit 77", 0, 1),  # Meson's word for skipped
+    ("", "kill -9 $$", 0, 1),
+    (PASSED % 3, "exec sleep 1000", 3, 1),
+]
+PLANTED = [  # what it says must match "I[45] is violated"
+    ("I4 is violated", "exit 1", 1, 0),
+    ("I3 is violated", "exit 1", 0, 1),
+    ("I4 is violated", "exit 0", 0, 1),
+    ("", "exec sleep 1000", 0, 1),
 ]
 
 
-def load():
-    sys.path.insert(0, SCRIPTS)
-    spec = importlib.util.spec_from_file_location("rota_test", os.path.join(SCRIPTS, "test.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def outcome(text, end, env):
+    """What a run of one test says: its cases passed and failed, and the last line."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
+        run = runner.Run(1, logs=folder + "/logs")
+        run.queue([runner.Test("one", ["sh", "-c", "printf '%s' \"$TEXT\"; " + end], env=dict(env, TEXT=text))], 1)
+        code = run.close()
+    done, = run.done
+    said = out.getvalue().splitlines()[-1].split(", ")
+    assert said[:2] == ["%d passed" % done.passed, "%d failed" % done.failed], said
+    assert (code == 0) == (done.failed == 0), code
+    return done.passed, done.failed
 
 
-def outcome(module, log, status):
-    """What a run makes of one test that Meson logged as LOG (None: it wrote none), and ended with STATUS."""
-    run = module.Run(False)
-
-    def command(_part, _words):
-        if log is not None:
-            with open("build-asan/meson-logs/waiting-timed.sh.json", "w", encoding="utf-8") as file:
-                file.write(log)
-        return status, ""
-
-    run.command = command
-    with contextlib.redirect_stdout(io.StringIO()):
-        run.beside(["asan"], {"asan": [{"name": "one", "suite": []}]})
-    return run.passed, len(run.broken)
+def stopped():
+    """What a run says that is over time, with one test under way and one that waits."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
+        run = runner.Run(1000, 1, logs=folder + "/logs")
+        run.queue([runner.Test(name, ["sleep", "1000"]) for name in ("first", "second")], 1)
+        code = run.close()
+    text = out.getvalue()
+    return code == 1 and "stopped: gate: first" in text and "0 passed, 2 failed" in text
 
 
 def main():
-    module, wrong = load(), []
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.makedirs("build-asan/meson-logs")
-        for result, text, passed, failed in KINDS:
-            entry = {"name": "one", "result": result, "starttime": 0, "duration": 1, "stdout": text}
-            got = outcome(module, json.dumps(entry) + "\n", 0 if result in ("OK", "SKIP") else 1)
-            if got != (passed, failed):
-                wrong.append((result, text, got))
-        for log, status in [(None, 1), ("", 0), ('{"name": "one", "resu', 1)]: # Meson itself has failed
-            if outcome(module, log, status)[1] == 0:
-                wrong.append((log, status))
-        os.chdir("/")
+    wrong = [kind for kind in KINDS if outcome(kind[0], kind[1], {}) != kind[2:]]
+    wrong += [kind for kind in PLANTED if outcome(kind[0], kind[1], {"ROTA_FINDS": "I[45] is violated"}) != kind[2:]]
+    if not stopped():
+        wrong.append("a run that does not end")
+    os.chdir("/")
     for what in wrong:
         print("wrong:", what)
-    print("%d passed, %d failed" % (len(KINDS) + 3 - len(wrong), len(wrong)))
+    print("%d passed, %d failed" % (len(KINDS) + len(PLANTED) + 1 - len(wrong), len(wrong)))
     return 1 if wrong else 0
 
 

@@ -2,6 +2,7 @@
 /* A Redis connection without the lock engine, for whoever needs one. */
 #include "engine/resp/resp.h"
 #include "engine/url.h"
+#include "lib/patience.h"
 #include "lib/redis_server.h"
 
 #include <poll.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS (int)rt_patient_ms(20000)
 #define NODES 3
 
 enum { ADD, TELL, SCRIPTS };

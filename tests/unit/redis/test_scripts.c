@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "engine/mem/mem.h"
+#include "lib/patience.h"
 #include "one_redis.h"
 #include "twin.h"
 
@@ -479,8 +480,7 @@ static unsigned rounds(void)
 
 static uint64_t first_seed(void)
 {
-    const char *text = getenv("ROTA_SEED");
-    return text != NULL ? strtoull(text, NULL, 10) : 1;
+    return rt_told_number("ROTA_SEED", 1);
 }
 
 static void test_same_as_mem(void **state)

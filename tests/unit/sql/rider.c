@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link of a SQL driver without the lock engine. */
 #include "rider.h"
+#include "lib/patience.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS (int)rt_patient_ms(30000)
 
 struct rt_loop rider_loop;
 static bool inside; /* a function of the driver: nothing may be told */
