@@ -61,11 +61,17 @@ static void on_grant(void *arg, int err, struct rota_lock *lock)
     atomic_fetch_add(&wish->calls, 1);
 }
 
+void player_wish_as(struct rota *r, const char *name, const struct rota_ask *ask,
+                    struct player_wish *wish)
+{
+    *wish = (struct player_wish){0};
+    assert_int_equal(rota_acquire_async(r, name, ask, on_grant, wish, NULL), 0);
+}
+
 void player_wish(struct rota *r, const char *name, enum rota_mode mode, struct player_wish *wish)
 {
     struct rota_ask ask = {.owner = ROTA_OWNER_NONE, .mode = mode};
-    *wish = (struct player_wish){0};
-    assert_int_equal(rota_acquire_async(r, name, &ask, on_grant, wish, NULL), 0);
+    player_wish_as(r, name, &ask, wish);
 }
 
 bool player_granted(struct player_wish *wish)

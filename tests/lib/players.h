@@ -38,6 +38,8 @@ struct player_wish { /* an ask under way */
     struct rota_lock *_Atomic lock;
 };
 void player_wish(struct rota *r, const char *name, enum rota_mode mode, struct player_wish *wish);
+void player_wish_as(struct rota *r, const char *name, const struct rota_ask *ask,
+                    struct player_wish *wish);
 bool player_granted(struct player_wish *wish);
 /* Waits for its end, which must be ERR; returns the lock if that is 0. */
 struct rota_lock *player_wished(struct player_wish *wish, int err);

@@ -296,14 +296,25 @@ void rt_zk_waits_close(struct rt_zk *z)
         wait_free(z->waits);
 }
 
+/* Whether LOOK says that T holds. True for as long as T stands there, whatever happens in the line behind it. */
+static bool says_granted(const struct rt_zk_ticket *t, const struct rt_zk_look *look)
+{
+    const struct rt_zk_place *p = look->err == 0
+                                      ? rt_zk_line_find(&look->line, t->id.session, t->id.nonce, 0)
+                                      : NULL;
+    return p != NULL && p->granted && !t->granted;
+}
+
+/* A look is outdated if something has happened since. It is made again, unless it says that the ticket holds: in a line
+ * that changes faster than a look takes, every look is outdated, and the first who waits for permits would starve. */
 static void looked(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct rt_zk_wait *w = (struct rt_zk_wait *)(void *)look;
     struct rt_zk_ticket *t = w->ticket;
     if (t != NULL)
         t->look = NULL;
-    if (t != NULL && w->again)
-        rt_zk_wait_look(z, t); /* something happened since: this is old */
+    if (t != NULL && w->again && !says_granted(t, look))
+        rt_zk_wait_look(z, t);
     else if (t != NULL && look->err == 0 && !t->securing)
         read_look(z, t, look);
     else if (t != NULL)

@@ -111,17 +111,25 @@ static bool may_watch(const struct sim *sim, const struct rt_ticket *t)
            (t->state == RT_TICKET_HELD && sim->now - t->since < wakes_within(sim));
 }
 
-/* How many held before, but still watch as waiters do. */
+/* Whether T, which may watch, has a watch that it needs no more: it held before, or it is out of the line and its client
+ * has not heard so. */
+static bool watches_still(const struct sim_witness *w, const struct rt_ticket *t)
+{
+    for (size_t k = 0; k < w->count; k++)
+        if (w->places[k].number == t->id)
+            return w->places[k].granted && !w->fresh[k];
+    return t->state == RT_TICKET_LEAVING;
+}
+
+/* How many tickets still watch although they do not wait. */
 static uint32_t untold(const struct sim *sim, const struct sim_line *line)
 {
-    const struct sim_witness *w = &line->witness;
     uint32_t n = 0;
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
         for (const struct rt_ticket *t = c->open ? c->d.desk.tickets : NULL; t != NULL; t = t->next)
-            for (size_t k = 0; k < w->count; k++)
-                n += w->places[k].number == t->id && w->places[k].granted && !w->fresh[k] &&
-                     strcmp(t->line->name, line->name) == 0 && may_watch(sim, t);
+            n += strcmp(t->line->name, line->name) == 0 && may_watch(sim, t) &&
+                 watches_still(&line->witness, t);
     }
     return n;
 }
