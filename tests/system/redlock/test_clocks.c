@@ -166,7 +166,8 @@ static void a_bare_majority_gets_a_second_holder(void **state)
         "the guard refused the first each time\n",
         whole, TRIES, bare, TRIES);
     assert_int_equal(whole, 0);
-    assert_in_range(bare, 1, TRIES); /* it can happen: what a slow machine makes of a try is another matter */
+    assert_in_range(
+        bare, 1, TRIES); /* it can happen: what a slow machine makes of a try is another matter */
 }
 
 int main(void)
