@@ -220,7 +220,7 @@ int user_do(struct user *u, struct rt_op *op)
 
 int user_beat(struct user *u)
 {
-    struct rt_op op = {.kind = RT_OP_BEAT};
+    struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER};
     op.beat.session = u->session;
     return user_do(u, &op);
 }
@@ -259,7 +259,7 @@ static void count_line(void *arg, const char *name, size_t count, size_t granted
 size_t user_lines(struct user *u, const char *prefix)
 {
     size_t n = 0;
-    struct rt_op op = {.kind = RT_OP_LIST};
+    struct rt_op op = {.kind = RT_OP_LIST, .deadline = RT_NEVER};
     op.list.prefix = prefix;
     op.list.each = count_line;
     op.list.arg = &n;

@@ -12,7 +12,7 @@ if alive then
     call('HSET', room, '\3' .. sid, till)
     call('ZADD', e, till, sid)
     local tickets = call('HLEN', s) - 2
-    if tickets > 0 then tickets = tickets - look() else cursor = '0' end
+    if tickets > 0 then tickets = tickets - look(tickets) else cursor = '0' end
     local ends = call('ZRANGE', e, 0, 1, 'WITHSCORES')
     local soon = tonumber(ends[ends[1] == sid and 4 or 2] or 0)
     if not stuck[1] and (soon == 0 or soon > now) then
