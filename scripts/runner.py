@@ -205,11 +205,8 @@ class Run:
         for row in tally.table(self.done) if self.done else []:
             print(row)
         print("all in %d s: %d s of CPU in tests" % (wall, cpu))
-        with open(self.logs + "/cases.txt", "w", encoding="utf-8") as file:
-            for line in sorted(c for d in self.done for c in tally.cases(name_of(d.test), d.result, d.text)):
-                print(line, file=file)
-        red = [d for d in self.done if d.failed]
-        for d in red:
+        self.list_cases()
+        for d in [d for d in self.done if d.failed]:
             print("failed: %s (%s); again: %s" % (name_of(d.test), d.result, d.test.again()))
         for what in self.broken:
             print("failed: " + what)
@@ -217,6 +214,15 @@ class Run:
         left_out = sum(d.skipped for d in self.done)
         print("%d passed, %d failed" % (sum(d.passed for d in self.done), failed) + (", %d skipped" % left_out if left_out else ""))
         return 1 if failed else 0
+
+    def list_cases(self):
+        """Writes the name of each case, as many as are counted."""
+        with open(self.logs + "/cases.txt", "w", encoding="utf-8") as file:
+            for d in sorted(self.done, key=lambda d: name_of(d.test)):
+                cases = tally.cases(name_of(d.test), d.result, d.text)
+                file.writelines(line + "\n" for line in sorted(cases))
+                if not d.failed and d.test.finds is None and len(cases) != d.passed + d.skipped:
+                    self.broken.append("%s names %d cases and counts %d" % (name_of(d.test), len(cases), d.passed + d.skipped))
 
 
 def name_of(test):

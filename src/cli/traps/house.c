@@ -90,21 +90,28 @@ static bool is_up(const struct rt_house_server *server)
     return false;
 }
 
-/* A port of loopback that is free now. 0: none. */
-static uint16_t free_port(void)
+/* Reserves a port of loopback for SERVER until the house is closed. Our socket stays bound and does not listen, so with
+ * SO_REUSEADDR on both sides the server can listen there, and the kernel gives the port to nobody else. */
+static bool reserve_port(struct rt_house_server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
-    uint16_t port = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1;
 
-    if (fd < 0)
-        return 0;
-    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
-        port = ntohs(address.sin_port);
-    close(fd);
-    return port;
+    if (server->port != 0)
+        return true;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+        bind(fd, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        rt_out_error("no free port on 127.0.0.1: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    server->port = ntohs(address.sin_port);
+    server->reserved = fd;
+    return true;
 }
 
 static int start(struct rt_house_server *server, const char *program, char **argv)
@@ -152,8 +159,9 @@ int rt_house_redis(struct rt_house *house, unsigned i, bool port)
     if (code != RT_EXIT_OK)
         return code;
     unlink(server->socket);
-    server->port = port ? free_port() : 0;
-    snprintf(number, sizeof(number), "%u", (unsigned)server->port);
+    if (port && !reserve_port(server))
+        return RT_EXIT_UNREACHABLE;
+    snprintf(number, sizeof(number), "%u", port ? (unsigned)server->port : 0U);
     char *argv[] = {NULL,
                     "--port",
                     number,
@@ -377,8 +385,12 @@ int rt_house_at_mariadb(const struct rt_house *house, struct rt_seat *seat)
 
 void rt_house_close(struct rt_house *house)
 {
-    for (unsigned i = 0; i < RT_HOUSE_REDIS; i++)
+    for (unsigned i = 0; i < RT_HOUSE_REDIS; i++) {
         rt_seat_close(&house->redis[i].seat);
+        if (house->redis[i].port != 0)
+            close(house->redis[i].reserved);
+        house->redis[i].port = 0;
+    }
     rt_seat_close(&house->mariadb.seat);
     rt_seat_close(&house->postgres.seat);
 }

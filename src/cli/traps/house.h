@@ -15,6 +15,7 @@ struct rt_house_server {
     struct rt_seat seat; /* its process */
     char socket[RT_HOUSE_PATH];
     uint16_t port; /* 0: the socket only */
+    int reserved;  /* if there is a port: the socket that keeps it ours */
 };
 
 struct rt_house {

@@ -26,6 +26,13 @@ static int come_by(int index, void *arg)
     return 7;
 }
 
+/* The same; what it says when it ends is not for the log. */
+static int come_by_quietly(int index, void *arg)
+{
+    (void)freopen("/dev/null", "w", stderr);
+    return come_by(index, arg);
+}
+
 static void at_the_kth_time_it_is_dead(void **state)
 {
     char plan[] = "decide-written:3";
@@ -55,8 +62,8 @@ static void a_name_that_is_none_is_refused(void **state)
     char plan[] = "decide-eaten";
 
     (void)state;
-    (void)freopen("/dev/null", "w", stderr);
-    assert_int_equal(rt_proc_wait(rt_proc_start(come_by, 1, plan)), RT_PROC_SIGNALED + SIGABRT);
+    assert_int_equal(rt_proc_wait(rt_proc_start(come_by_quietly, 1, plan)),
+                     RT_PROC_SIGNALED + SIGABRT);
 }
 
 static void hits_are_written_down(void **state)

@@ -2,12 +2,14 @@
 /* Lists, counts, clean-up; and none of it grows with what is processed. */
 #include "office.h"
 
+#include "lib/patience.h"
 #include "txn/event/store_inside.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MANY 200000
+#define MANY \
+    (int)rt_told_number("ROTA_ROWS", 20000) /* in the table; a planner sees few rows as a whole */
 
 static void pages_are_by_id(void **state)
 {
@@ -297,7 +299,8 @@ static void the_command_asks_by_indexes(void **state)
         assert_int_equal(n, office_number("SELECT COUNT(*) FROM rota_event WHERE state = 'new'"));
         plan_has(conn, s, HERE->plans[2], HERE->plans[3]);
         assert_int_equal(rt_store_stats(s, &stats), 0);
-        assert_int_equal(stats.counts[RT_EVENT_PROCESSED], rows > 0 ? RT_STORE_COUNTED : 0);
+        assert_int_equal(stats.counts[RT_EVENT_PROCESSED],
+                         rows < RT_STORE_COUNTED ? rows : RT_STORE_COUNTED);
         plan_has(conn, s, HERE->plans[4], HERE->plans[5]);
         assert_int_equal(rt_store_rates(s, 60000, &rates), 0);
         assert_in_range(rates.published, 1, 10);
