@@ -15,7 +15,7 @@ static pid_t measurer;
 
 static const struct {
     const char *name;
-    void (*run)(const struct bench *b);
+    void (*run)(const struct bench *b); /* NULL: not in this build; WHAT says why */
     const char *what;
 } benches[] = {
     {"pair", bench_pair, "uncontended pairs: file, mem, linger; against SQLite and flock"},
@@ -64,6 +64,9 @@ static const struct {
      "32 threads on ZooKeeper, on 32 locks and on one: against Curator and kazoo"},
     {"zookeeper-herd", bench_zookeeper_herd,
      "1,000 who wait on ZooKeeper: those that a release wakes; and with ?dialect=simple"},
+#else
+    {"zookeeper", NULL,
+     "ZooKeeper or Java is not installed, or it was built with -Dtests=disabled"},
 #endif
 #ifdef BENCH_SQL
     {"postgres-pair", bench_postgres_pair,
@@ -98,6 +101,8 @@ static const struct {
      "two services over HTTP, 1, 16 and 64 clients: against the same calls by hand and a durable row, DTM and Seata"},
     {"txn-serve", bench_txn_serve,
      "DTM's client with sagas and tccs of two services, 1, 16 and 64 clients: on rota-txn serve, against DTM"},
+#else
+    {"txn-http", NULL, "it was built without libcurl or libmicrohttpd"},
 #endif
 #ifdef BENCH_OUTBOX
     {"outbox-speed", bench_outbox_speed,
@@ -108,7 +113,16 @@ static const struct {
      "how long events wait, one at a time and under load: against one publish"},
     {"outbox-growth", bench_outbox_growth,
      "a table of events from 0 to 1,000,000 rows: claims, looks; clean-up while somebody writes"},
+#else
+    {"outbox", NULL,
+     "the server of a broker is not installed, or it was built without Redis as one"},
 #endif
+#else
+#define NO_SQL "PostgreSQL or MariaDB is not installed, or it was built with -Dtests=disabled"
+    {"postgres", NULL, NO_SQL},
+    {"mysql", NULL, NO_SQL},
+    {"txn", NULL, NO_SQL},
+    {"outbox", NULL, NO_SQL},
 #endif
 };
 
@@ -173,7 +187,8 @@ static int usage(FILE *out)
             "BENCH may be the first word of several: redis, redlock, etcd, zookeeper, postgres, "
             "mysql, txn, outbox.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-        fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
+        fprintf(out, "  %-17s %s%s\n", benches[i].name,
+                benches[i].run == NULL ? "not in this build: " : "", benches[i].what);
     return out == stderr ? 64 : 0;
 }
 
@@ -201,6 +216,19 @@ static bool is_there(const char *word)
             return true;
     fprintf(stderr, "rota-bench: there is no bench '%s' in this build: see --help\n", word);
     return false;
+}
+
+/* Runs the Ith bench, or says why it cannot be run. */
+static void run(const struct bench *b, size_t i)
+{
+    const char *skipped = benches[i].run == NULL ? "SKIPPED: " : "";
+
+    if (!b->json)
+        printf("%s: %s%s\n", benches[i].name, skipped, benches[i].what);
+    else if (benches[i].run == NULL)
+        printf("{\"skipped\":\"%s\",\"why\":\"%s\"}\n", benches[i].name, benches[i].what);
+    if (benches[i].run != NULL)
+        benches[i].run(b);
 }
 
 /* Also when a bench gave up; but not in child processes that some of them have. */
@@ -244,13 +272,9 @@ int main(int argc, char **argv)
         return code;
     measurer = getpid();
     atexit(clear_up);
-    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++) {
-        if (!wanted(benches[i].name, argc, argv))
-            continue;
-        if (!b.json)
-            printf("%s: %s\n", benches[i].name, benches[i].what);
-        benches[i].run(&b);
-    }
+    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
+        if (wanted(benches[i].name, argc, argv))
+            run(&b, i);
     if (missed > 0 && !b.json)
         printf("%d goal%s missed\n", missed, missed == 1 ? "" : "s");
     return missed > 0 ? 1 : 0;
