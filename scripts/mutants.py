@@ -4,14 +4,17 @@
 
     scripts/mutants.py [-n N] [--seed S] [--folder FOLDER[,FOLDER]] [--only FILE[:LINE]] [--jobs J] [--at-least PERCENT]
                        [--again LOG] [--root FOLDER] [--list]
+    scripts/mutants.py --gate [--seed S]                              one line each of twelve places, against make test
 
 N mutants of each folder (0: all) are drawn by SEED, planted in a copy of the tree (build-mutants/), compiled, and run against
 the quick tests of their folder, the likeliest killers first, until one is red or does not end. One that does not compile, or
 makes the same object file, does not count; nor does one of tests/mutants/equivalent/FOLDER.txt, where a person says why it
-changes nothing. The score is what was found of the rest; what survived is listed, to be killed by a test or marked there."""
+changes nothing. The score is what was found of the rest; what survived is listed, to be killed by a test or marked there.
+With --gate the tests of the suite `gate` must find it, whichever they are: eleven of the twelve, or the exit code is 1."""
 import argparse
 import collections
 import filecmp
+import glob
 import os
 import queue
 import random
@@ -23,6 +26,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import runner
 
 UNIT = "tests/unit/"
 SIM = "tests/sim/sim --from 1" # the same worlds each time: a score can be repeated
@@ -80,6 +85,11 @@ FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd ret
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on
 # As in `make explore`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.
 CHECKING = {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1"}
+# Where --gate breaks a line: each engine with a server or a file, and what stands on them.
+GATE_PLACES = {place: "src/" + place for place in ("engine/file", "engine/redis", "engine/redlock", "engine/etcd", "engine/postgres",
+                                                   "engine/mysql", "engine/zookeeper", "txn/journal", "core", "client", "cli",
+                                                   "txn/relay")}
+GATE_LEAST = 11
 COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
 EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet
 
@@ -162,7 +172,7 @@ def mutations(line, code, before, lua):
 
 def mutants_of(root, folder, only):
     """All mutants of a folder, in the order of its lines."""
-    top = os.path.join(root, FOLDERS[folder][0])
+    top = os.path.join(root, FOLDERS[folder][0] if folder in FOLDERS else GATE_PLACES[folder])
     paths = sorted(os.path.join(where, name) for where, _, names in os.walk(top) for name in names)
     for full in paths:
         path, lua = os.path.relpath(full, root), full.endswith(".lua")
@@ -240,17 +250,21 @@ def on_signal(number, _):
     os._exit(128 + number) # the threads of the jobs would go on
 
 
+def copy_tree(root, top):
+    os.makedirs(top, exist_ok=True)
+    for name in COPIED:
+        source, copy = os.path.join(root, name), os.path.join(top, name)
+        if os.path.isdir(source):
+            shutil.copytree(source, copy, copy_function=copy_changed, dirs_exist_ok=True)
+        else:
+            copy_changed(source, copy)
+
+
 class Tree:
     def __init__(self, root, number):
         self.top = os.path.join(root, "build-mutants", "tree%d" % number)
         self.build = os.path.join(self.top, "build")
-        os.makedirs(self.top, exist_ok=True)
-        for name in COPIED:
-            source, copy = os.path.join(root, name), os.path.join(self.top, name)
-            if os.path.isdir(source):
-                shutil.copytree(source, copy, copy_function=copy_changed, dirs_exist_ok=True)
-            else:
-                copy_changed(source, copy)
+        copy_tree(root, self.top)
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
             subprocess.run(["meson", "setup", "build", "-Dtests=enabled", "-Dbuildtype=plain", "-Dwarning_level=0",
                             "-Db_sanitize=address", "-Db_lundef=false",
@@ -389,6 +403,51 @@ def report(all_results):
     return score
 
 
+# ---- Against make test
+
+
+def try_in_gate(m):
+    """What became of M in the tree that is the current folder: the test that was red first, "invalid", "same", "" (none)."""
+    lines = open(m.path).read().split("\n")
+    part = (glob.glob("build-test/*.p/" + m.path.replace("/", "_") + ".o") + [None])[0]
+    before = open(part, "rb").read() if part else None
+    try:
+        open(m.path, "w").write("\n".join(lines[:m.line - 1] + [m.new] + lines[m.line:]))
+        run = runner.Run(120, first_red=True)
+        tests = run.build("test", lambda t: "gate" in t.suites)
+        if not tests:
+            return "invalid"
+        if before is not None and open(part, "rb").read() == before:
+            return "same"
+        run.queue(tests, 6)
+        return next((d.test.name for d in run.done if d.failed), "")
+    finally:
+        open(m.path, "w").write("\n".join(lines))
+
+
+def gate(root, seed, marked):
+    """Breaks a line of each place; returns how many of these turned make test red."""
+    top = os.path.join(root, "build-mutants", "gate")
+    copy_tree(root, top)
+    os.chdir(top)
+    os.environ.update(ROTA_SEED="1", ROTA_PATIENCE="4", MESON_FLAGS="-Dwerror=false")
+    if not runner.Run(120).build("test", lambda t: "gate" in t.suites):
+        sys.exit("it does not build without any mutant")
+    found = 0
+    for place in GATE_PLACES:
+        todo = [m for m in mutants_of(root, place, "") if not is_marked(m, marked)]
+        random.Random("%s %s" % (seed, place)).shuffle(todo)
+        became = "invalid"
+        while became in ("invalid", "same"):
+            m = todo.pop()
+            became = try_in_gate(m)
+        found += became != ""
+        print("[%s] %s:%d %s: %s\n- %s\n+ %s" % (place, m.path, m.line, m.operator, "found by " + became if became else "SURVIVED",
+                                               m.old.strip(), m.new.strip()), flush=True)
+    print("%d of %d broken lines turn make test red" % (found, len(GATE_PLACES)))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=40, help="of each folder; 0: all")
@@ -400,6 +459,7 @@ def main():
     parser.add_argument("--at-least", type=float, default=0, help="percent; less fails")
     parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     parser.add_argument("--list", action="store_true", help="prints the mutants, and tries none")
+    parser.add_argument("--gate", action="store_true", help="one of each of twelve places, against all of make test")
     arguments = parser.parse_args()
     folders = arguments.folder.split(",")
     if set(folders) - set(FOLDERS):
@@ -407,6 +467,8 @@ def main():
     marked = {}
     for folder in folders:
         marked.update(read_equivalent(os.path.join(arguments.root, EQUIVALENT, folder + ".txt")))
+    if arguments.gate:
+        return 0 if gate(arguments.root, arguments.seed, marked) >= GATE_LEAST else 1
     if arguments.list:
         for m in (m for folder in folders for m in mutants_of(arguments.root, folder, arguments.only)):
             print("%s:%d: %s%s\n- %s\n+ %s" % (m.path, m.line, m.operator, " (marked)" if is_marked(m, marked) else "", m.old.strip(),

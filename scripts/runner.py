@@ -74,10 +74,11 @@ def say_at(began, text):
 
 
 class Run:
-    """A run: when it began, what is under way, what is done. LIMIT_S: of each test; WHOLE_S: of all, 0: none."""
+    """A run: when it began, what is under way, what is done. LIMIT_S: of each test; WHOLE_S: of all, 0: none. FIRST_RED: it
+    ends with the first test that is red."""
 
-    def __init__(self, limit_s, whole_s=0, logs="build-test/logs"):
-        self.limit_s, self.whole_s, self.logs = limit_s, whole_s, logs
+    def __init__(self, limit_s, whole_s=0, logs="build-test/logs", first_red=False):
+        self.limit_s, self.whole_s, self.logs, self.first_red = limit_s, whole_s, logs, first_red
         self.began, self.lock = time.time(), threading.Condition()
         self.running, self.done, self.broken, self.stopped = {}, [], [], False
         shutil.rmtree(logs, ignore_errors=True)
@@ -182,6 +183,8 @@ class Run:
                                                                "\n      ".join(tally.trouble(done.text))))
             if done.failed or left % 25 == 0:
                 say_at(self.began, "%d tests done, %d waiting" % (len(self.done), left))
+            if done.failed and self.first_red:
+                self.stop()
 
     def watch(self):
         """Ends a run that does not end, and says what was under way."""
@@ -190,11 +193,15 @@ class Run:
         if not self.whole_s:
             return
         with self.lock:
-            self.stopped = True
-            for pid, (test, began) in self.running.items():
-                say_at(self.began, "stopped: %s, %d s under way" % (name_of(test), time.time() - began))
-                kill(pid)
+            self.stop()
             self.broken.append("not all had run after %d s" % self.whole_s)
+
+    def stop(self):
+        """Ends what is under way, and begins nothing more."""
+        self.stopped = True
+        for pid, (test, began) in self.running.items():
+            say_at(self.began, "stopped: %s, %d s under way" % (name_of(test), time.time() - began))
+            kill(pid)
 
     # ---- The end
 
