@@ -14,6 +14,7 @@ paste into tests/sim/known-red.txt and tests/flaky.txt.
 
 All builds share one queue. What is red is run again, five times alone and five times beside a load."""
 import argparse
+import collections
 import os
 import re
 import subprocess
@@ -30,7 +31,7 @@ AT_ONCE = 5
 AGAIN = 5
 PARTS = ["seeds", "asan", "tsan", "planted", "topologies", "gates"]
 FOLDER = "build-explore"
-SIM = "tests/sim/sim"
+SIM = "build-test/tests/sim/sim"
 LOCKS = ["mem", "redis", "cluster", "redlock", "postgres", "mysql", "etcd", "zookeeper", "file", "token", "also"]
 # A third of the others for what has had most worlds, three times for what has had fewest.
 SHARES = {"mem": 0.3, "late": 0.3, "txn": 0.3, "three": 0.3, "relay": 0.3, "file": 3, "redlock": 3, "cluster": 3}
@@ -68,32 +69,38 @@ class Search:
         return self.kind + ("+" + self.way if self.way else "")
 
     def words(self):
-        return [os.path.join("build-test", SIM), "--" + self.kind] + (["--" + self.way] if self.way else [])
+        return [SIM, "--" + self.kind] + (["--" + self.way] if self.way else [])
 
-    def run(self, seconds):
-        """Draws worlds for SECONDS; what is red is kept, and the next seed goes on."""
+    def run(self, seconds, start="new"):
+        """Runs worlds for SECONDS, from a seed that is drawn or from START on; what is red is kept, and the next seed follows."""
         began = time.time()
-        start = ["new"]
         while time.time() - began < seconds:
-            left = seconds - (time.time() - began)
-            out = subprocess.run(self.words() + ["--from", start[0], "--for", "%.1f" % left], capture_output=True, check=False,
-                                 env=dict(os.environ, **runner.ENVIRONMENT)).stdout.decode(errors="replace")
+            out = self.draw(start, seconds - (time.time() - began))
             first = re.search(r"--from (\d+)$", out, re.M)
-            first = int(first.group(1)) if first else int(start[0])
+            first = int(first.group(1)) if first else 0
             done = re.search(r"^(\d+) schedules, ", out, re.M)
             red = re.search(r"^seed (\d+): (.*)$", out, re.M)
             if done:
                 self.worlds += int(done.group(1))
                 break
             if not red:
-                self.found.append(findings.Finding(self.name(), first, "", "crash", out[-2000:].strip().splitlines()[-1]))
+                self.found.append(findings.Finding(self.name(), first, "-", "crash", (out.strip() or "no word").splitlines()[-1]))
                 break
             seed = int(red.group(1))
             self.worlds += seed - first + 1
             verdict, words = findings.verdict(red.group(2))
             self.found.append(findings.Finding(self.name(), seed, findings.digest(self.words(), seed), verdict, words))
-            start = [str(seed + 1)]
+            start = str(seed + 1)
         self.took = time.time() - began
+
+    def draw(self, start, seconds):
+        """What the simulator prints of SECONDS, or, if it hangs in a world, of some minutes."""
+        try:
+            done = subprocess.run(self.words() + ["--from", start, "--for", "%.1f" % seconds], capture_output=True, check=False,
+                                  env=dict(os.environ, **runner.ENVIRONMENT), timeout=seconds + 300)
+            return done.stdout.decode(errors="replace")
+        except subprocess.TimeoutExpired as end:
+            return (end.stdout or b"").decode(errors="replace") + "\nit hangs"
 
 
 def searches(kinds):
@@ -127,7 +134,7 @@ def search(run, minutes):
 
 
 def has_kind(kind):
-    return subprocess.run([os.path.join("build-test", SIM), "--" + kind, "--seeds", "0"], capture_output=True, check=False).returncode == 0
+    return subprocess.run([SIM, "--" + kind, "--seeds", "0"], capture_output=True, check=False).returncode == 0
 
 
 # ---- What is red
@@ -161,7 +168,8 @@ def report(run, parts, seeds, red):
     if seeds:
         lines += ["## Seeds", "", "| kind | worlds | red | of 100,000 | verdicts |", "|---|---|---|---|---|"]
         for s in seeds:
-            verdicts = ", ".join(sorted({f.verdict for f in s.found}))
+            verdicts = ", ".join("%d %s" % (n, verdict) for verdict, n in
+                                 sorted(collections.Counter(f.verdict for f in s.found).items()))
             lines.append("| %s | %d | %d | %.1f | %s |" % (s.name(), s.worlds, len(s.found), 1e5 * len(s.found) / max(s.worlds, 1), verdicts))
         lines.append("")
         new = [f for s in seeds for f in s.found if (f.kind, f.seed) not in known]
