@@ -90,7 +90,8 @@ GATE_PLACES = {place: "src/" + place for place in ("engine/file", "engine/redis"
                                                    "engine/mysql", "engine/zookeeper", "txn/journal", "core", "client", "cli",
                                                    "txn/relay")}
 GATE_LEAST = 11
-COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
+COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "systemd", "meson.build",
+          "meson_options.txt", ".clang-format")
 EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet
 
 Mutant = collections.namedtuple("Mutant", "folder path line operator old new")
