@@ -6,6 +6,7 @@
     scripts/test.py                      the gates, and the tests of the suite `gate`, in build-test
     scripts/test.py NAME...              these tests, also such as only run in make explore (part of a name will do)
     scripts/test.py --build asan NAME... these tests in that build: asan or tsan
+    scripts/test.py --list               every test, and which of make test, make explore and make torture runs it
 
 The output of each test is in build-test/logs, the list of all cases in build-test/logs/cases.txt. If all is green and
 nothing is uncommitted, build/green has the hash of the tree."""
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 
+import explore
 import runner
 
 LIMIT_S = 120  # of each test
@@ -37,14 +39,31 @@ def tree():
     return git("rev-parse", "HEAD^{tree}") if git("status", "--porcelain") == "" else None
 
 
+def show_list():
+    """Prints where each test runs. One that runs nowhere is a failure."""
+    if not os.path.exists("build-test/meson-info/intro-tests.json"):
+        sys.exit("test.py: there is no build-test yet: any other call of this script makes it")
+    lost = 0
+    for test in sorted(runner.tests_of("test"), key=lambda t: t.name):
+        where = ["make test"] if "gate" in test.suites else []
+        where += ["make explore " + part for part in explore.PARTS if explore.in_part(test, part)]
+        where += ["make torture"] if any(suite.startswith("torture") for suite in test.suites) else []
+        lost += not where
+        print("%-50s %s" % (test.name, ", ".join(where) or "NOWHERE"))
+    return 1 if lost else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="test", choices=list(runner.OPTIONS))
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("name", nargs="*")
     arguments = parser.parse_args()
     runner.to_the_sources()
     os.environ.setdefault("ROTA_SEED", "1")
     os.environ.setdefault("ROTA_PATIENCE", "4")
+    if arguments.list:
+        return show_list()
     if arguments.name:
         run = runner.Run(3600, logs="build-%s/logs" % arguments.build)
         wanted = lambda t: t.name in arguments.name or (any(n in t.name for n in arguments.name) and
