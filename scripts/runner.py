@@ -178,7 +178,7 @@ class Run:
     def end(self, done, left):
         with self.lock:
             self.done.append(done)
-            if done.failed:
+            if done.failed and done.result != "stopped":
                 say_at(self.began, "FAIL  %s (%s)\n      %s" % (name_of(done.test), done.result,
                                                                "\n      ".join(tally.trouble(done.text))))
             if done.failed or left % 25 == 0:
@@ -198,6 +198,8 @@ class Run:
 
     def stop(self):
         """Ends what is under way, and begins nothing more."""
+        if self.stopped:
+            return
         self.stopped = True
         for pid, (test, began) in self.running.items():
             say_at(self.began, "stopped: %s, %d s under way" % (name_of(test), time.time() - began))
