@@ -36,6 +36,7 @@ enum rt_bug {
     RT_BUG_BEAT_COMPARES_NOTHING = 22,
     RT_BUG_DEAD_NOT_TENDED = 23,
     RT_BUG_CUT_IS_NOTHING_DONE = 24,
+    RT_BUG_LOOKS_MOVE = 37, /* where a renewal goes on moves while it indexes by that */
     /* Of the engine file; it has 6 too. */
     RT_BUG_RUNG_BEFORE_COMMIT = 25,
     RT_BUG_DEAD_NOT_SWEPT = 26,

@@ -18,10 +18,10 @@
 #define CASES_MAX 300
 
 static const struct conf_case *const topics[] = {
-    conf_caps,    conf_input,   conf_exclusion, conf_waiting,  conf_racing,
-    conf_order,   conf_reentry, conf_modes,     conf_sets,     conf_deadlock,
-    conf_looking, conf_timed,   conf_durable,   conf_election, conf_counting,
-    conf_death,   conf_names,   conf_fork,      conf_leftover, conf_async,
+    conf_caps,     conf_input,    conf_exclusion, conf_waiting,  conf_racing,  conf_order,
+    conf_reentry,  conf_modes,    conf_sets,      conf_deadlock, conf_looking, conf_timed,
+    conf_durable,  conf_election, conf_counting,  conf_death,    conf_names,   conf_fork,
+    conf_leftover, conf_async,    conf_scale,
 };
 
 static char scratch[256], folder[300], url[1024];

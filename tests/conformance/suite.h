@@ -56,7 +56,7 @@ struct conf_case {
 extern const struct conf_case conf_exclusion[], conf_waiting[], conf_racing[], conf_order[],
     conf_reentry[], conf_modes[], conf_sets[], conf_deadlock[], conf_looking[], conf_death[],
     conf_durable[], conf_timed[], conf_election[], conf_counting[], conf_names[], conf_fork[],
-    conf_leftover[], conf_async[], conf_input[], conf_caps[];
+    conf_leftover[], conf_async[], conf_input[], conf_caps[], conf_scale[];
 
 /* The engine under test and the running case. */
 struct conf {

@@ -130,9 +130,10 @@ static const struct rt_sql_plan open_plan = {.alone = true, .say = open_say, .he
 /* Asks for some, in turn, of what the user holds and no look by session may find. */
 static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_belief *believed)
 {
-    size_t said = 0;
+    size_t said = 0, from = c->look_from;
     for (size_t i = 0; i < believed->count; i++) {
-        struct rt_known *k = &believed->at[(c->look_from + i) % believed->count];
+        size_t at = (RT_BUG(RT_BUG_LOOKS_MOVE) ? c->look_from : from) + i;
+        struct rt_known *k = &believed->at[at % believed->count];
         const struct rt_sql_ticket *t = rt_sql_wait_find(c, k->name, k->number);
         if (!k->granted && t != NULL && t->waits)
             continue; /* a row; what neither holds nor waits is being left, and may be folded */
@@ -141,7 +142,7 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
             continue;
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(k->name), rt_sql_number(c->session));
         if (++said == LOOKS)
-            c->look_from = (c->look_from + i + 1) % believed->count;
+            c->look_from = (from + i + 1) % believed->count;
     }
     for (const struct rt_sql_doubt *d = c->doubts; d != NULL; d = d->next)
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(d->name), rt_sql_number(c->session));

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many of everything: what an engine promises for one lock holds for a thousand. */
+#include "suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANY 1000
+#define MANY_PLAIN 100 /* without a line, a lock may need a connection of its own */
+#define RENEWALS 3
+#define TTL_MS 6000 /* renewed every third of it */
+
+static void count_answered(void *arg, const struct rota_metric *m)
+{
+    if (strcmp(m->name, "rota_heartbeats_total") == 0 &&
+        strcmp(m->labels, "state=\"answered\"") == 0)
+        *(double *)arg = m->value;
+}
+
+static double renewals(struct rota *r)
+{
+    double n = 0;
+
+    assert_int_equal(rota_metrics(r, count_answered, &n), 0);
+    return n;
+}
+
+static size_t lost_of(struct rota_lock **locks, size_t n)
+{
+    size_t lost = 0;
+
+    for (size_t i = 0; i < n; i++)
+        lost += rota_remaining_ms(locks[i]) <= 0;
+    return lost;
+}
+
+/* A client that holds many, and that nobody disturbs, keeps them all. */
+static void many_held_stay(void)
+{
+    const struct rota_options opts = {.ttl_ms = TTL_MS, .flags = ROTA_METRICS};
+    struct rota *r = conf_open_with(&opts);
+    size_t n = (conf.caps & ROTA_CAP_ORDER) != 0 ? MANY : MANY_PLAIN;
+    struct rota_lock **locks = conf_alloc(n * sizeof(*locks));
+    char tail[16];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(tail, sizeof(tail), "n%zu", i);
+        locks[i] = conf_take(r, conf_name(tail), NULL);
+    }
+    double before = renewals(r);
+    if ((conf.caps & ROTA_CAP_TTL) != 0)
+        CONF_UNTIL(renewals(r) >= before + RENEWALS);
+    size_t lost = lost_of(locks, n);
+    if (lost != 0)
+        fail_msg("%zu of %zu are lost after %d renewals", lost, n, RENEWALS);
+    for (size_t i = 0; i < n; i++)
+        conf_give(locks[i]);
+}
+
+const struct conf_case conf_scale[] = {
+    CONF_CASE(many_held_stay, 0, 0),
+    CONF_END,
+};
