@@ -91,7 +91,7 @@ GATE_PLACES = {place: "src/" + place for place in ("engine/file", "engine/redis"
                                                    "txn/relay")}
 GATE_LEAST = 11
 COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "systemd", "meson.build",
-          "meson_options.txt", "README.md", "README.zh.md")
+          "meson_options.txt", "README.md", "README.zh.md", "SECURITY.md")
 EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet
 
 Mutant = collections.namedtuple("Mutant", "folder path line operator old new")

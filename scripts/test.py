@@ -66,9 +66,9 @@ def main():
         return show_list()
     if arguments.name:
         run = runner.Run(3600, logs="build-%s/logs" % arguments.build)
-        wanted = lambda t: t.name in arguments.name or (any(n in t.name for n in arguments.name) and
-                                                        not any(n == u.name for n in arguments.name for u in known))
         known = runner.tests_of(arguments.build) if os.path.exists("build-%s/build.ninja" % arguments.build) else []
+        names = {t.name for t in known}
+        wanted = lambda t: any(n == t.name or n not in names and n in t.name for n in arguments.name)
         run.queue(run.build(arguments.build, wanted), 1)
         return run.close()
     before = tree()
