@@ -57,7 +57,48 @@ static void many_held_stay(void)
         conf_give(locks[i]);
 }
 
+#define WISHES 4
+#define ROUNDS 100
+
+/* The wish of the four that was granted, once there is one. */
+static size_t granted_of(struct conf_wish **wishes)
+{
+    size_t i = 0;
+
+    CONF_UNTIL(atomic_load(&wishes[i = (i + 1) % WISHES]->calls) > 0);
+    return i;
+}
+
+/* Asks that are cancelled and made again keep nobody from its turn, and cost the client nothing. */
+static void cancels_let_others_through(void)
+{
+    const struct rota_options opts = {.pass_limit = ROTA_NEVER}; /* the engine grants, each time */
+    struct rota *r = conf_open_with(&opts);
+    const char *name = conf_name("busy");
+    struct conf_wish *wishes[WISHES];
+
+    for (size_t i = 0; i < WISHES; i++)
+        wishes[i] = conf_wish_start(r, name, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t holds = granted_of(wishes);
+        assert_int_equal(conf_wish_wait(wishes[holds]), 0);
+        for (size_t i = (holds + 1) % WISHES; i != holds; i = (i + 1) % WISHES) {
+            assert_int_equal(rota_cancel(r, wishes[i]->id), 0);
+            assert_int_equal(conf_wish_wait(wishes[i]), ROTA_CANCELED);
+            wishes[i] = conf_wish_start(r, name, NULL);
+        }
+        conf_give(atomic_load(&wishes[holds]->lock));
+        wishes[holds] = conf_wish_start(r, name, NULL);
+    }
+    for (size_t i = 0; i < WISHES; i++) {
+        size_t holds = granted_of(wishes);
+        conf_give(atomic_load(&wishes[holds]->lock));
+        wishes[holds] = conf_alloc(sizeof(struct conf_wish));
+    }
+}
+
 const struct conf_case conf_scale[] = {
     CONF_CASE(many_held_stay, 0, 0),
+    CONF_CASE(cancels_let_others_through, 0, 0),
     CONF_END,
 };

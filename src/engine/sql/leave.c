@@ -62,7 +62,7 @@ static void leave_failed(struct rt_sql_ask *a, int err)
     struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->entry.op->leave.number);
     (void)err;
     if (t != NULL)
-        t->leaving = false;
+        rt_sql_wait_stays(a->c, t);
 }
 
 static const struct rt_sql_plan leave_plan = {

@@ -239,6 +239,8 @@ void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, 
 struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, uint64_t number);
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name,
                       uint64_t number); /* it is out of its line */
+/* Its LEAVE failed: it is looked for again. */
+void rt_sql_wait_stays(struct rt_sql_conn *c, struct rt_sql_ticket *t);
 /* Forgets all tickets of the session (0: of all sessions). */
 void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session);
 /* It is granted, and told unless that was done before. */

@@ -124,6 +124,13 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     rt_free(t);
 }
 
+void rt_sql_wait_stays(struct rt_sql_conn *c, struct rt_sql_ticket *t)
+{
+    t->leaving = false;
+    if (t->ask == NULL)
+        look_at(c, t, now_of(c));
+}
+
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name, uint64_t number)
 {
     struct rt_sql_ticket *t = rt_sql_wait_find(c, name, number);
@@ -291,7 +298,9 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     if (t == NULL || t->ask != a)
         return true;
     t->ask = NULL;
-    if (!t->waits || t->leaving)
+    if (t->leaving)
+        return true; /* the answer to its LEAVE says the rest */
+    if (!t->waits)
         look_armed(c, t, rt_sql_row(a, b, RT_SQL_STATE, 0));
     else if (row == NULL)
         rt_sql_wait_lost(c, t);
@@ -377,6 +386,8 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_sql_conn *c =
         (struct rt_sql_conn *)(void *)((char *)call - offsetof(struct rt_sql_conn, wait_timer));
     for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;) {
+        if (t->leaving)
+            continue;
         if (t->ask == NULL && t->look_at <= now)
             look(c, t);
         if (t->ask == NULL) /* else its look's answer says when the next is due */

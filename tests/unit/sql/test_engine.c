@@ -117,6 +117,44 @@ static void no_such_ticket(void **state)
     play_close(&p);
 }
 
+/* Its caller gave up, and its LEAVE is under way: whatever rings, nobody looks for it until that is answered. */
+static void what_is_leaving_is_not_looked_for(void **state)
+{
+    struct rt_op leave = {.kind = RT_OP_LEAVE, .leave = {.name = "a", .number = 7}};
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    leave.leave.session = p.session;
+    play_do(&p, &leave);
+    assert_true(has(play_said(&p, 0), "leave(a,S,7,"));
+    PLAY_ROW(&p, 1, 1, 0, 6 * SECOND, 6); /* the bell, and there is another one */
+    play_land(&p, 1, RT_SQL_LANDED);
+    for (int i = 0; i < 3; i++) {
+        assert_said(&p, 1, "");
+        play_pass(&p, SECOND);
+    }
+    assert_int_equal(p.told_count, 0);
+    play_close(&p);
+}
+
+/* Its LEAVE was refused: it still stands there, and is looked for again. */
+static void what_could_not_leave_is_looked_for_again(void **state)
+{
+    struct rt_op leave = {.kind = RT_OP_LEAVE, .leave = {.name = "a", .number = 7}};
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    leave.leave.session = p.session;
+    play_do(&p, &leave);
+    PLAY_ROW(&p, 1, 1, 0, 6 * SECOND, 6);
+    play_land(&p, 1, RT_SQL_LANDED);
+    play_land(&p, 0, RT_SQL_DENIED);
+    assert_int_equal(p.err, ROTA_AUTH);
+    play_pass(&p, MS);
+    assert_true(has(play_said(&p, 1), "look_ahead(a,S,7)"));
+    play_close(&p);
+}
+
 /* There is no link left to wait on: the line is looked at every 20 ms. */
 static void more_waits_than_links(void **state)
 {
@@ -613,6 +651,8 @@ int main(void)
         cmocka_unit_test(a_bell_that_rings_for_nothing),
         cmocka_unit_test(the_dead_ahead_are_tended),
         cmocka_unit_test(no_such_ticket),
+        cmocka_unit_test(what_is_leaving_is_not_looked_for),
+        cmocka_unit_test(what_could_not_leave_is_looked_for_again),
         cmocka_unit_test(more_waits_than_links),
         cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
         cmocka_unit_test(observers_that_are_notified),
