@@ -13,6 +13,13 @@ void sim_excuse_ends(struct sim_client *c)
         c->excused_until = 0;
 }
 
+void sim_excuse_late(struct sim_client *c)
+{
+    const struct sim *sim = c->sim;
+    if (c->excused_at != 0 && c->excused_until != 0 && c->excused_until <= sim->now)
+        c->excused_until = sim->now + 1;
+}
+
 void sim_excuse_all(struct sim *sim, bool jumped)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++) {

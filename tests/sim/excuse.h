@@ -13,5 +13,7 @@ void sim_excuse_all(struct sim *sim, bool jumped);
 /* The engine told C that its last BEAT was done: whoever speaks to the server again must have been told
  * what it has lost. */
 void sim_excuse_ends(struct sim_client *c);
+/* C was out of reach and is not any more: what it hears in this moment may have been said before the loss. */
+void sim_excuse_late(struct sim_client *c);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "sim/calm.h"
+#include "sim/excuse.h"
 #include "sim/invariants.h"
 #include "sim/job.h"
 #include "sim/world.h"
@@ -252,6 +253,7 @@ static void mend(struct sim *sim, struct sim_client *c)
         c->resumed_at = sim->now;
         sim_harm(sim, sim->now);
         SIM_TRACE(sim, c, "goes on");
+        sim_excuse_late(c);
         if (!sim->healing && sim_chance(&sim->random, 500))
             act(sim, c); /* before it looked at the clock or listened to anybody */
     }
@@ -259,6 +261,7 @@ static void mend(struct sim *sim, struct sim_client *c)
         c->cut_until = 0;
         sim_harm(sim, sim->now);
         SIM_TRACE(sim, c, "is connected again");
+        sim_excuse_late(c);
         sim_client_wake(c);
         sim_client_cut(c, 0);
         sim_client_drain(c);
