@@ -97,8 +97,50 @@ static void cancels_let_others_through(void)
     }
 }
 
+#define CROWD 300
+#define CROWD_PLAIN 30
+
+/* Ends all of them, and asks again. */
+static void ask_again(struct rota *r, const char *name, struct conf_wish **wishes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(rota_cancel(r, wishes[i]->id), 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(conf_wish_wait(wishes[i]), ROTA_CANCELED);
+    for (size_t i = 0; i < n; i++)
+        wishes[i] = conf_wish_start(r, name, NULL);
+}
+
+/* A renewal goes next, whatever else waits: a lock that nobody contends for stays, beside asks that come and go by the
+ * hundred in the same client. */
+static void quiet_one_stays_beside_many_asks(void)
+{
+    const struct rota_options opts = {.ttl_ms = TTL_MS, .flags = ROTA_METRICS};
+    struct rota *r = conf_open_with(&opts);
+    struct rota_lock *quiet = conf_take(r, conf_name("quiet"), NULL);
+    const char *busy = conf_name("busy");
+    struct rota_lock *front = conf_take(conf_open(), busy, NULL);
+    size_t n = (conf.caps & ROTA_CAP_ORDER) != 0 ? CROWD : CROWD_PLAIN;
+    struct conf_wish **wishes = conf_alloc(n * sizeof(struct conf_wish *));
+    double before = renewals(r);
+
+    for (size_t i = 0; i < n; i++)
+        wishes[i] = conf_wish_start(r, busy, NULL);
+    do
+        ask_again(r, busy, wishes, n);
+    while ((conf.caps & ROTA_CAP_TTL) != 0 && renewals(r) < before + RENEWALS);
+    assert_true(rota_remaining_ms(quiet) > 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(rota_cancel(r, wishes[i]->id), 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(conf_wish_wait(wishes[i]), ROTA_CANCELED);
+    conf_give(front);
+    conf_give(quiet);
+}
+
 const struct conf_case conf_scale[] = {
     CONF_CASE(many_held_stay, 0, 0),
     CONF_CASE(cancels_let_others_through, 0, 0),
+    CONF_CASE(quiet_one_stays_beside_many_asks, 0, 0),
     CONF_END,
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is under way: an op, or a look of our own. It waits in the ledger, boards a flight, and is answered or ends.
  *
- * Only one ask of a name is aboard at a time, so ops on a name take effect in order. Those that fly alone go when
- * all that was asked before them has landed, and before anything that was asked after them. */
+ * Ops on a name take effect in order: asks of one name share a flight only if all of them may (ask->shares). Those that
+ * fly alone go when all that has left has landed, after what was asked before them (a renewal does not wait for that
+ * either), and before anything that was asked after them. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "base/list.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -24,10 +26,13 @@ static struct rt_sql_conn *of_ledger(struct rt_ledger *l)
 
 /* ---- Those that fly alone ----------------------------------------------------------------------------------- */
 
-static bool alone_waits(const struct rt_entry *e, const void *order)
+/* Whether one that flies alone waits in the ledger and goes before ORDER. */
+static bool alone_goes_before(const struct rt_sql_conn *c, uint64_t order)
 {
-    const struct rt_sql_ask *a = (const struct rt_sql_ask *)(const void *)e;
-    return a->plan->alone && !e->flying && e->order < *(const uint64_t *)order;
+    for (const struct rt_sql_ask *a = c->alones; a != NULL; a = a->next)
+        if (a->entry.next != NULL && !a->entry.flying && a->entry.order < order)
+            return true;
+    return false;
 }
 
 static bool all_idle(const struct rt_sql_conn *c)
@@ -47,7 +52,7 @@ static bool must_wait(struct rt_sql_conn *c, const struct rt_sql_ask *a)
         if (c->lanes[i].loaded > 0 && c->lanes[i].load[0] != NULL &&
             c->lanes[i].load[0]->plan->alone)
             return true;
-    return c->alones > 0 && rt_ledger_find(&c->ledger, alone_waits, &a->entry.order) != NULL;
+    return alone_goes_before(c, a->entry.order);
 }
 
 /* ---- In the ledger ------------------------------------------------------------------------------------------ */
@@ -67,7 +72,7 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
 static void ask_free(struct rt_sql_ask *a)
 {
     if (a->plan->alone)
-        a->c->alones--;
+        RT_LIST_OUT(a);
     if (a->plan->freed != NULL)
         a->plan->freed(a);
     rt_free(a);
@@ -111,7 +116,7 @@ struct rt_sql_ask *rt_sql_ask_new(struct rt_sql_conn *c, const struct rt_sql_pla
     a->entry.reads = plan->reads;
     a->entry.deadline = op != NULL ? op->deadline : 0;
     if (plan->alone)
-        c->alones++;
+        RT_LIST_ADD(&c->alones, a);
     return a;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The session: opened, renewed, compared with what the user believes, ended. And what others left is swept.
  *
- * A renewal flies alone, so at its landing everything that was asked before is answered, and the server and the user
- * speak of the same tickets (kit/belief).
+ * A renewal goes before everything that waits, and flies alone: at its landing everything that was sent before is
+ * answered, and the server and the user speak of the same tickets (kit/belief).
  *
  * All tickets that stand as rows are found by their session. Folded ones are looked for by name: LOOKS at a time, in
  * turn, of what the user holds, and every name in doubt. */
@@ -81,6 +81,7 @@ static void forget_session(struct rt_sql_conn *c)
     c->expires = 0;
     if (session != 0)
         rt_sql_wait_forget(c, session);
+    rt_sql_bells_idle(c);
     rt_sql_forget_doubts(c);
 }
 
@@ -359,6 +360,7 @@ void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op)
     struct rt_sql_ask *a = ask_mine(c, &renew_plan, op);
     if (a == NULL)
         return;
+    a->entry.first = !RT_BUG(RT_BUG_RENEWAL_BEHIND_ASKS);
     a->entry.again = true; /* renewing twice is harmless */
     rt_sql_ask_go(a);
 }

@@ -50,7 +50,7 @@ static uint64_t flags_of(const struct rt_join *j)
 
 static void say_take(struct rt_sql_conn *c, struct rt_sql_book *b, const struct rt_join *j)
 {
-    uint64_t bell = rt_sql_bell_take(c, b, rt_sql_lane_of(c, j->name), j->name);
+    uint64_t bell = rt_sql_bell_take(c, b, rt_sql_lane_of(c, j->name), j->name, j->nonce);
     rt_sql_say(b, RT_SQL_TAKE, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(flags_of(j)),
                rt_sql_number(bell), rt_sql_number((uint64_t)c->expires));
@@ -69,7 +69,8 @@ static void say_join(const struct rt_sql_ask *a, struct rt_sql_book *b, const st
 {
     struct rt_sql_conn *c = a->c;
     bool durable = j->flags & RT_JOIN_DURABLE;
-    uint64_t bell = durable ? c->ear : rt_sql_bell_take(c, b, rt_sql_lane_of(c, a->name), j->name);
+    uint64_t bell = durable ? c->ear
+                            : rt_sql_bell_take(c, b, rt_sql_lane_of(c, a->name), j->name, j->nonce);
     rt_sql_say(b, RT_SQL_JOIN, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(j->mode),
                rt_sql_number(j->take), rt_sql_number(j->of), rt_sql_number((uint64_t)weight_of(j)),
@@ -97,9 +98,11 @@ static void join_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         return;
     }
     bool try = j->flags & RT_JOIN_TRY;
-    rt_sql_say_unfold(b, j->name);
-    rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(j->name));
-    rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(j->name));
+    if (!a->follows) {
+        rt_sql_say_unfold(b, j->name);
+        rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(j->name));
+        rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(j->name));
+    }
     say_join(a, b, j, try, 0);
     say_answer(b, j);
 }
@@ -204,6 +207,8 @@ static bool join_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     } else {
         answer(a->c, j, row);
     }
+    if (rv != 0)
+        rt_sql_bell_idle(a->c, j->name, j->nonce);
     rt_sql_done(a, rv);
     return true;
 }
@@ -236,8 +241,13 @@ static bool set_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         there += !rt_sql_null(rt_sql_row(a, b, RT_SQL_ANSWER, i), NUMBER);
     if (rv == 0 && there < op->join.n)
         rv = set_judge(a, b, there);
-    for (size_t i = 0; rv == 0 && i < op->join.n; i++)
-        answer(a->c, &op->join.joins[i], rt_sql_row(a, b, RT_SQL_ANSWER, i));
+    for (size_t i = 0; i < op->join.n; i++) {
+        struct rt_join *j = &op->join.joins[i];
+        if (rv == 0)
+            answer(a->c, j, rt_sql_row(a, b, RT_SQL_ANSWER, i));
+        else
+            rt_sql_bell_idle(a->c, j->name, j->nonce);
+    }
     rt_sql_done(a, rv);
     return true;
 }
@@ -245,8 +255,11 @@ static bool set_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 /* It may still arrive, folded, where no look by session finds it. */
 static void join_failed(struct rt_sql_ask *a, int err)
 {
-    if (err == ROTA_UNKNOWN && is_plain(a->entry.op->join.joins))
+    const struct rt_op *op = a->entry.op;
+    if (err == ROTA_UNKNOWN && op->kind == RT_OP_JOIN && is_plain(op->join.joins))
         rt_sql_doubt(a->c, a->name);
+    for (size_t i = 0; err != ROTA_UNKNOWN && i < op->join.n; i++)
+        rt_sql_bell_idle(a->c, op->join.joins[i].name, op->join.joins[i].nonce);
 }
 
 static bool join_refused(struct rt_sql_ask *a)
@@ -257,9 +270,18 @@ static bool join_refused(struct rt_sql_ask *a)
     return took;
 }
 
-static const struct rt_sql_plan join_plan = {
-    .say = join_say, .heard = join_heard, .failed = join_failed, .refused = join_refused};
-static const struct rt_sql_plan set_plan = {.alone = true, .say = set_say, .heard = set_heard};
+static void join_share(struct rt_sql_ask *a)
+{
+    (void)join_refused(a);
+}
+
+static const struct rt_sql_plan join_plan = {.say = join_say,
+                                             .heard = join_heard,
+                                             .failed = join_failed,
+                                             .refused = join_refused,
+                                             .share = join_share};
+static const struct rt_sql_plan set_plan = {
+    .alone = true, .say = set_say, .heard = set_heard, .failed = join_failed};
 
 void rt_sql_begin_join(struct rt_sql_conn *c, struct rt_op *op)
 {
@@ -278,6 +300,7 @@ void rt_sql_begin_join(struct rt_sql_conn *c, struct rt_op *op)
     if (a == NULL)
         return;
     const struct rt_join *j = op->join.joins;
+    a->shares = !set;
     a->ears = j->flags & RT_JOIN_ARM || (!(j->flags & RT_JOIN_TRY) && (set || !is_plain(j)));
     rt_sql_ask_go(a);
 }

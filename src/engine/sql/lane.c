@@ -442,6 +442,19 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 
 /* ---- Flights -------------------------------------------------------------------------------------------------- */
 
+/* Whether A may fly together with what is aboard of its name. Once one could not, none that was asked after it may. */
+static bool may_share(struct rt_sql_lane *lane, struct rt_sql_ask *a)
+{
+    for (size_t i = 0; a->name != NULL && i < lane->loaded; i++) {
+        struct rt_sql_ask *b = lane->load[i];
+        if (b == NULL || b->name == NULL || strcmp(b->name, a->name) != 0)
+            continue;
+        b->closed = b->closed || !a->shares || !b->shares;
+        return !b->closed;
+    }
+    return true;
+}
+
 int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
 {
     if (lane->state != RT_DIAL_READY) {
@@ -451,10 +464,9 @@ int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
     if (lane->flying || lane->loaded == RT_SQL_LOAD ||
         (lane->loaded > 0 && (lane->single || a->single)))
         return ROTA_UNREACHABLE;
-    for (size_t i = 0; a->name != NULL && i < lane->loaded; i++)
-        if (lane->load[i] != NULL && lane->load[i]->name != NULL &&
-            strcmp(lane->load[i]->name, a->name) == 0)
-            return ROTA_UNREACHABLE;
+    if (!may_share(lane, a))
+        return ROTA_UNREACHABLE;
+    a->closed = false;
     lane->load[lane->loaded++] = a;
     lane->single = a->single;
     rt_loop_defer(lane->c->base.loop, &lane->depart);
@@ -468,7 +480,8 @@ void rt_sql_lane_leave(struct rt_sql_lane *lane, struct rt_sql_ask *a)
             lane->load[i] = NULL;
 }
 
-/* Every flight locks lines in the order of their names, so flights never wait for each other in a circle. */
+/* Every flight locks lines in the order of their names, so flights never wait for each other in a circle. Of one name
+ * those that leave come first, then all as they were asked. */
 static int by_name(const void *x, const void *y)
 {
     const struct rt_sql_ask *a = *(struct rt_sql_ask *const *)x,
@@ -477,7 +490,30 @@ static int by_name(const void *x, const void *y)
         return (a != NULL) - (b != NULL);
     if (a->name == NULL || b->name == NULL)
         return (a->name != NULL) - (b->name != NULL);
-    return strcmp(a->name, b->name);
+    int order = strcmp(a->name, b->name);
+    if (order == 0)
+        order = b->plan->leaves - a->plan->leaves;
+    return order != 0 ? order
+                      : (a->entry.order > b->entry.order) - (a->entry.order < b->entry.order);
+}
+
+/* Those that are aboard, in the order in which they speak. */
+static void in_order(struct rt_sql_lane *lane)
+{
+    qsort(lane->load, lane->loaded, sizeof(struct rt_sql_ask *), by_name);
+    for (size_t i = 0; i < lane->loaded; i++) {
+        struct rt_sql_ask *a = lane->load[i], *before = i > 0 ? lane->load[i - 1] : NULL;
+        if (a == NULL)
+            continue;
+        a->follows = before != NULL && before->name != NULL && a->name != NULL &&
+                     strcmp(before->name, a->name) == 0;
+        a->behind = NULL;
+        if (!a->follows)
+            continue;
+        before->behind = a;
+        before->plan->share(before);
+        a->plan->share(a);
+    }
 }
 
 static void say_listen(struct rt_sql_lane *lane)
@@ -508,7 +544,7 @@ static void depart(struct rt_defer *d)
     struct rt_sql_book *b = &lane->book;
     assert(lane->state == RT_DIAL_READY && !lane->flying);
     rt_sql_book_clear(b);
-    qsort(lane->load, lane->loaded, sizeof(struct rt_sql_ask *), by_name);
+    in_order(lane);
     say_listen(lane);
     for (size_t i = 0; i < lane->loaded; i++) {
         struct rt_sql_ask *a = lane->load[i];
@@ -536,6 +572,7 @@ static void unload(struct rt_sql_lane *lane, void (*each)(struct rt_sql_ask *a, 
     }
     lane->loaded = 0;
     lane->flying = lane->failed = false;
+    rt_sql_bells_kept(lane->c, lane);
 }
 
 static void hear(struct rt_sql_ask *a, void *arg)
@@ -626,7 +663,7 @@ static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *wh
     } else {
         lane->listens = lane->listens || lane->will_listen;
         unload(lane, hear, &lane->book);
-        if (rt_ledger_find(&c->ledger, is_refused, NULL) == NULL)
+        if (c->trouble[0] != '\0' && rt_ledger_find(&c->ledger, is_refused, NULL) == NULL)
             c->trouble[0] = '\0'; /* else a disk is still full, although a heartbeat found room */
     }
     rt_sql_told(c);

@@ -9,6 +9,13 @@ enum { SHORT, PASS, WHOLE }; /* the stages: the line folded, or handed to the ne
 
 /* ---- LEAVE ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the ticket stands as a row, and so does whatever is behind it: the line is not folded. */
+static bool is_row(const struct rt_sql_ask *a)
+{
+    const struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->entry.op->leave.number);
+    return t != NULL && t->waited;
+}
+
 static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
@@ -23,15 +30,16 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_sql_say(b, RT_SQL_PASS, name, session, number, nonce);
         rt_sql_say(b, RT_SQL_TELL, name);
     } else {
-        if (a->tag != 0) /* what waited is a row: the line is not folded with it */
+        if (is_row(a) && !a->follows && a->behind == NULL)
             rt_sql_say(b, RT_SQL_LOCK, name);
-        else
+        else if (!a->follows)
             rt_sql_say_unfold(b, a->name);
         rt_sql_say(b, RT_SQL_LEAVE, name, session, number, nonce,
                    rt_sql_number(rt_leave_keeps(op)));
-        rt_sql_say_settle(b, a->name);
+        if (a->behind == NULL || !a->behind->plan->leaves)
+            rt_sql_say_settle(b, a->name);
     }
-    rt_sql_bell_ring(a->c, b, a->name);
+    rt_sql_bell_ring(a->c, b, a->name, op->leave.nonce);
 }
 
 static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -41,8 +49,10 @@ static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     bool briefly = a->stage != WHOLE;
     if (briefly && rt_sql_changed(a, b, a->stage == SHORT ? RT_SQL_GIVE : RT_SQL_PASS) == 0)
         return false;
-    if (a->stage != SHORT)
-        rt_sql_bell_rung(a->c, a->name);
+    if (a->stage == SHORT)
+        rt_sql_bell_idle(a->c, a->name, op->leave.nonce);
+    else
+        rt_sql_bell_rung(a->c, a->name, op->leave.nonce);
     rt_sql_wait_left(a->c, a->name, op->leave.number);
     op->leave.granted = briefly || (row != NULL && rt_sql_int(row, 0) != 0);
     bool left = briefly || row != NULL || RT_BUG(RT_BUG_MISSING_IS_LEFT);
@@ -65,8 +75,17 @@ static void leave_failed(struct rt_sql_ask *a, int err)
         rt_sql_wait_stays(a->c, t);
 }
 
-static const struct rt_sql_plan leave_plan = {
-    .say = leave_say, .heard = leave_heard, .failed = leave_failed, .refused = leave_refused};
+static void leave_share(struct rt_sql_ask *a)
+{
+    a->stage = WHOLE;
+}
+
+static const struct rt_sql_plan leave_plan = {.leaves = true,
+                                              .say = leave_say,
+                                              .heard = leave_heard,
+                                              .failed = leave_failed,
+                                              .refused = leave_refused,
+                                              .share = leave_share};
 
 void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
 {
@@ -76,8 +95,9 @@ void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
     struct rt_sql_ask *a = rt_sql_ask_new(c, &leave_plan, op, op->leave.name, NULL);
     if (a == NULL)
         return;
-    a->tag = t != NULL && t->waited; /* it stands as a row, and so does whatever is behind it */
-    a->stage = a->tag != 0             ? (t->waits || t->shares ? WHOLE : PASS)
+    /* Without a number it may be of a JOIN that is aboard, and must come after that. */
+    a->shares = op->leave.number != 0;
+    a->stage = is_row(a)               ? (t->waits || t->shares ? WHOLE : PASS)
                : op->leave.number != 0 ? SHORT
                                        : WHOLE;
     rt_sql_ask_go(a);
@@ -101,7 +121,7 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                    rt_sql_number(what & RT_CHANGE_ARM ? RT_SQL_ARMED : 0));
         rt_sql_say_settle(b, a->name);
         if (what & RT_CHANGE_DOWNGRADE)
-            rt_sql_bell_ring(a->c, b, a->name);
+            rt_sql_bell_ring(a->c, b, a->name, 0);
     }
     rt_sql_say(b, RT_SQL_STATE, name, session, number);
 }
@@ -114,7 +134,7 @@ static bool change_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     int rv = 0;
     op->change.wanted = row != NULL && rt_sql_int(row, 2) != 0;
     if (op->change.what & RT_CHANGE_DOWNGRADE)
-        rt_sql_bell_rung(a->c, a->name);
+        rt_sql_bell_rung(a->c, a->name, 0);
     if (!folded && (row == NULL || rt_sql_int(row, 0) == 0))
         rv = rt_words_no_ticket(&a->c->base, a->name);
     else if (op->change.what & RT_CHANGE_DOWNGRADE && rt_sql_int(row, 1) > RT_SHARED)

@@ -80,6 +80,7 @@ void rt_sql_uncertain(struct rt_sql_conn *c)
 {
     c->cuts++;
     c->expires = 0;
+    rt_sql_wait_uncertain(c);
 }
 
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane)

@@ -107,12 +107,16 @@ struct rt_sql_plan {
     void (*failed)(struct rt_sql_ask *a, int err);
     /* It was refused, and nothing was done. True: it flies once more, in another stage. May be NULL. */
     bool (*refused)(struct rt_sql_ask *a);
+    /* It shares its flight with others of its name: it goes over to the stage that is the last whatever the server says. */
+    void (*share)(struct rt_sql_ask *a);
+    bool leaves; /* of those that share, these come first: what joins finds them gone */
     void (*freed)(struct rt_sql_ask *a); /* its last word. May be NULL */
 };
 
 struct rt_sql_ask {
     struct rt_entry entry; /* first; `op` NULL: our own, or it has ended */
     struct rt_sql_conn *c;
+    struct rt_sql_ask *next, **link; /* of those that fly alone */
     const struct rt_sql_plan *plan;
     const char *name;       /* of its line, as long as the ask; NULL: of none, or of several */
     struct rt_sql_lane *on; /* it waits there for a bell; NULL: it flies on the lane of its name */
@@ -123,6 +127,10 @@ struct rt_sql_ask {
     uint32_t stage;         /* 0 at first */
     bool ears;              /* from this flight's end on, pushes must be heard */
     bool single;            /* a flight with others was refused: it flies by itself */
+    bool shares;            /* it may fly with others of its name that may, too */
+    bool closed;            /* aboard: no other of its name may board any more */
+    bool follows;           /* in its flight: the one before it is of its name, too ... */
+    struct rt_sql_ask *behind; /* ... and so is this one, which comes next; NULL: none is */
 };
 
 /* Begins an ask; NAME is copied for asks of our own; an op has its own. NULL: no memory, OP has ended. */
@@ -216,7 +224,9 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why); /* the link is 
 
 struct rt_sql_ticket { /* in a bucket of the table */
     struct rt_sql_ticket *next, **link;
-    uint64_t session, number;
+    struct rt_sql_ticket *ahead, *behind; /* a ring of ours that wait in its line, by number */
+    struct rt_sql_ticket *next_first;     /* of the first of a ring: the first of another line */
+    uint64_t session, number, nonce;
     int64_t look_at;
     int64_t ends_at;        /* when what it waits for may have ended by time */
     uint64_t bell;          /* of the one ahead; 0: none */
@@ -241,6 +251,8 @@ void rt_sql_wait_left(struct rt_sql_conn *c, const char *name,
                       uint64_t number); /* it is out of its line */
 /* Its LEAVE failed: it is looked for again. */
 void rt_sql_wait_stays(struct rt_sql_conn *c, struct rt_sql_ticket *t);
+/* The server may be another, or an earlier state of itself, in which they do not stand as rows. */
+void rt_sql_wait_uncertain(struct rt_sql_conn *c);
 /* Forgets all tickets of the session (0: of all sessions). */
 void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session);
 /* It is granted, and told unless that was done before. */
@@ -275,16 +287,23 @@ void rt_sql_hear_fini(struct rt_sql_conn *c);
 
 /* ---- bell.c ------------------------------------------------------------------------------------------------------ */
 
-/* The bell by which a ticket in NAME is woken, or wakes others; says what is needed for it in BOOK, ahead of the
- * ticket, in a flight of LANE. 0: none. */
+/* The bell of the ticket of NONCE in NAME, by which it is woken, or wakes others; says what is needed for it in BOOK,
+ * ahead of the ticket, in a flight of LANE. 0: none. It keeps the bell until that is rung, or idle. */
 uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
-                          const struct rt_sql_lane *lane, const char *name);
+                          const struct rt_sql_lane *lane, const char *name, uint64_t nonce);
+/* The ticket has gone, or is none, and nobody waits for its bell: the next one in NAME takes it. All of ours: the session
+ * has ended. */
+void rt_sql_bell_idle(struct rt_sql_conn *c, const char *name, uint64_t nonce);
+void rt_sql_bells_idle(struct rt_sql_conn *c);
 /* Rings it with a flight of the line's own lane, if that lane holds it. When the flight has landed, rt_sql_bell_rung is
- * due; it rings a bell that another lane holds ... */
-void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
-void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name);
-/* ... with a flight of its own; does nothing if there is no bell. */
-void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name);
+ * due, which rings it if another lane holds it. What was not rung when the flight is over is kept. NONCE 0, here and below:
+ * those of all our tickets in NAME. */
+void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name,
+                      uint64_t nonce);
+void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name, uint64_t nonce);
+void rt_sql_bells_kept(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
+/* Rings it with a flight of its own. */
+void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name, uint64_t nonce);
 /* LANE has lost its connection: what it held has rung. NULL: all are forgotten. */
 void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 
@@ -353,7 +372,7 @@ struct rt_sql_conn {
     struct rt_sql_lane lanes[RT_SQL_LINKS];
     uint32_t waits; /* ?waits=: how many may wait for bells */
     struct rt_sql_facts facts;
-    size_t alones; /* asks under way that fly alone */
+    struct rt_sql_ask *alones; /* asks under way that fly alone */
     uint64_t jitter;
     uint64_t highest; /* number that we were told */
     int64_t floor;    /* of the server's clock: nothing is asked earlier, or fences could go back */
@@ -361,6 +380,7 @@ struct rt_sql_conn {
     int64_t expires;          /* of the session, as the server said; 0: the server may be another */
     uint64_t cuts, beat_cuts; /* how often that happened; at the last BEAT */
     struct rt_sql_ticket *tickets[RT_SQL_BUCKETS];
+    struct rt_sql_ticket *firsts[RT_SQL_BUCKETS]; /* of each line, the first that waits */
     size_t ticket_count;
     struct rt_timer_call wait_timer, view_timer;
     struct rt_view *views;

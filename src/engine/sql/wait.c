@@ -5,8 +5,10 @@
  *                │ what is ahead may have ended by time ──▶ look ── dead ──▶ tend the line, look again
  *
  * Where the server pushes, a look is due only when what is ahead may have died, and after a new connection; where it
- * does not, all are looked at every RT_SQL_POLL_MS, in one flight. A client with nothing to hear stops listening after
- * a while: in PostgreSQL a NOTIFY wakes every connection that listens to anything. */
+ * does not, a waiter waits for the bell of the ticket ahead, or is looked at every RT_SQL_POLL_MS. A line is served in
+ * order, so of our tickets that wait in one line only the first is looked at; the next one has its turn when the first
+ * no longer waits. A client with nothing to hear stops listening after a while: in PostgreSQL a NOTIFY wakes every
+ * connection that listens to anything. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -73,15 +75,84 @@ static bool has_link(const struct rt_sql_conn *c)
     return false;
 }
 
-/* LEFT_US: how long until what it waits for may end by time; -1: it does not. */
-static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
+/* ---- Our tickets that wait in one line ------------------------------------------------------------------------ */
+
+/* Where the first that waits in the line NAME is kept. */
+static struct rt_sql_ticket **first_of(struct rt_sql_conn *c, const char *name)
+{
+    struct rt_sql_ticket **at = &c->firsts[rt_hash(name, strlen(name)) % RT_SQL_BUCKETS];
+    while (*at != NULL && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next_first;
+    return at;
+}
+
+/* Whether T is looked at: all that do not wait are, and the first of those that do. */
+static bool has_turn(struct rt_sql_conn *c, const struct rt_sql_ticket *t)
+{
+    return !t->waits || *first_of(c, t->name) == t;
+}
+
+/* Plans the next look at T: now, in a while, at the end of what is ahead, or never. */
+static void plan_look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     int64_t now = now_of(c), at = RT_NEVER;
     bool hears = c->driver->notifies || !(t->waits || t->armed);
-    t->ends_at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
     if (!hears)
         at = waits_for_bell(c, t) && has_link(c) ? now : now + RT_SQL_POLL_MS * RT_MS;
-    look_at(c, t, at < t->ends_at ? at : t->ends_at);
+    at = at < t->ends_at ? at : t->ends_at;
+    look_at(c, t, has_turn(c, t) ? at : RT_NEVER);
+}
+
+/* LEFT_US: how long until what it waits for may end by time; -1: it does not. */
+static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
+{
+    t->ends_at = left_us >= 0 ? now_of(c) + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
+    plan_look(c, t);
+}
+
+/* T begins to wait, by its number mostly as the last. */
+static void line_up(struct rt_sql_conn *c, struct rt_sql_ticket *t)
+{
+    struct rt_sql_ticket **at = first_of(c, t->name), *first = *at;
+    t->waits = true;
+    if (first == NULL) {
+        t->ahead = t->behind = t;
+        t->next_first = NULL;
+        *at = t;
+        return;
+    }
+    struct rt_sql_ticket *behind = first; /* it comes in front of this one, in the ring */
+    while (behind->ahead->number > t->number && behind->ahead != first)
+        behind = behind->ahead;
+    if (behind->ahead == first && first->number > t->number) {
+        behind = first;
+        t->next_first = first->next_first;
+        *at = t;
+    }
+    t->behind = behind;
+    t->ahead = behind->ahead;
+    t->ahead->behind = t->behind->ahead = t;
+}
+
+/* T does not wait any more: the next one has its turn. */
+static void step_out(struct rt_sql_conn *c, struct rt_sql_ticket *t)
+{
+    struct rt_sql_ticket **at = first_of(c, t->name), *next = t->behind;
+    assert(t->waits && *at != NULL);
+    t->waits = false;
+    if (*at == t)
+        *at = next == t ? t->next_first : next;
+    else
+        next = NULL;
+    t->ahead->behind = t->behind;
+    t->behind->ahead = t->ahead;
+    if (next == NULL || next == t)
+        return;
+    next->next_first = t->next_first;
+    if (t->shares)
+        next->ends_at = now_of(c); /* it may have been granted together with T */
+    if (next->ask == NULL)
+        plan_look(c, next);
 }
 
 /* ---- Which there are ------------------------------------------------------------------------------------------- */
@@ -111,6 +182,8 @@ struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, 
 
 static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
+    if (t->waits)
+        step_out(c, t);
     if (--c->ticket_count == 0) {
         c->hear_until = now_of(c) + HEAR_MS * RT_MS;
         note(c, c->hear_until);
@@ -127,8 +200,9 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 void rt_sql_wait_stays(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     t->leaving = false;
+    t->ends_at = now_of(c);
     if (t->ask == NULL)
-        look_at(c, t, now_of(c));
+        plan_look(c, t);
 }
 
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name, uint64_t number)
@@ -166,12 +240,23 @@ void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t 
         t = add(c, join->name, join->session, join->number);
     if (t == NULL)
         return;
-    t->waits = t->waited = !join->granted;
     t->armed = armed;
     t->bell = bell;
+    t->nonce = join->nonce;
     t->shares = join->mode != RT_EXCLUSIVE;
     t->permits = join->mode == RT_PERMITS;
+    t->waited = !join->granted;
+    if (t->waits && join->granted)
+        step_out(c, t);
+    else if (!t->waits && !join->granted)
+        line_up(c, t);
     look_in(c, t, left_us);
+}
+
+void rt_sql_wait_uncertain(struct rt_sql_conn *c)
+{
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;)
+        t->waited = false;
 }
 
 void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, uint64_t number)
@@ -205,10 +290,10 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     if (!t->waits)
         return;
-    t->waits = false;
+    step_out(c, t);
     rt_sql_tell(c, RT_GRANTED, t->session, t->number, t->name);
     if (t->shares) /* those behind it may hold too, and wait for it */
-        rt_sql_bell_ring_now(c, t->name);
+        rt_sql_bell_ring_now(c, t->name, t->nonce);
     look_in(c, t, -1);
     if (t->armed) /* those who wait behind it by now came before it held, and told nobody */
         look_at(c, t, now_of(c));
@@ -231,10 +316,10 @@ static void tend_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 
 static bool tend_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
+    struct rt_sql_ticket *first = *first_of(a->c, a->name);
     (void)b;
-    for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
-        if (t->waits && t->ask == NULL && strcmp(t->name, a->name) == 0)
-            look_at(a->c, t, now_of(a->c) + (a->c->driver->notifies ? GRACE_MS * RT_MS : 0));
+    if (first != NULL && first->ask == NULL)
+        look_at(a->c, first, now_of(a->c) + (a->c->driver->notifies ? GRACE_MS * RT_MS : 0));
     return true;
 }
 
@@ -372,11 +457,14 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     rt_sql_ask_go(a);
 }
 
+/* Those that have no turn yet are looked at when they have. */
 void rt_sql_wait_look_all(struct rt_sql_conn *c)
 {
-    for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;)
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;) {
+        t->ends_at = now_of(c);
         if (t->ask == NULL)
-            look_at(c, t, now_of(c));
+            plan_look(c, t);
+    }
 }
 
 /* ---- Life --------------------------------------------------------------------------------------------------------- */

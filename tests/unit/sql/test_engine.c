@@ -155,6 +155,35 @@ static void what_could_not_leave_is_looked_for_again(void **state)
     play_close(&p);
 }
 
+/* Of ours in one line only the first waits for a bell: the others cannot be granted before it is. */
+static void the_first_of_ours_waits_for_all(void **state)
+{
+    static struct rt_join others[3];
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    play_wait(&p, &others[0], "a", 9, 8, 8 * SECOND);
+    play_wait(&p, &others[1], "a", 8, 7, 8 * SECOND); /* its answer was late */
+    play_pass(&p, SECOND);
+    assert_said(&p, 0, "");
+    assert_int_equal(p.link_count, 2);
+    for (int64_t number = 7; number <= 9; number++) {
+        PLAY_ROW(&p, 1, 1, 1, PLAY_NULL, PLAY_NULL);
+        play_land(&p, 1, RT_SQL_LANDED);
+        assert_int_equal(p.told_count, number - 6);
+        assert_int_equal(p.told[number - 7].number, number);
+        play_turn(&p);
+        assert_said(&p, 1,
+                    number == 7   ? "bell_wait(7,7010) look_ahead(a,S,8)"
+                    : number == 8 ? "bell_wait(8,7010) look_ahead(a,S,9)"
+                                  : "");
+    }
+    play_wait(&p, &others[2], "a", 10, 9, 8 * SECOND); /* the first again */
+    play_turn(&p);
+    assert_said(&p, 1, "bell_wait(9,8010) look_ahead(a,S,10)");
+    play_close(&p);
+}
+
 /* There is no link left to wait on: the line is looked at every 20 ms. */
 static void more_waits_than_links(void **state)
 {
@@ -212,6 +241,66 @@ static void looks_when_what_is_ahead_may_have_ended(void **state)
     play_land(&p, 0, RT_SQL_LANDED);
     play_pass(&p, 3600 * SECOND);
     assert_said(&p, 0, "");
+    play_close(&p);
+}
+
+/* What was pushed while the connection was down is looked for, one after the other as far as it was granted. */
+static void looks_for_what_it_did_not_hear(void **state)
+{
+    static struct rt_join behind[2];
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    play_wait(&p, &waits, "a", 7, 5, PLAY_NULL);
+    play_wait(&p, &behind[0], "a", 8, 5, PLAY_NULL);
+    play_wait(&p, &behind[1], "a", 9, 5, PLAY_NULL);
+    play_down(&p, 0, ROTA_UNREACHABLE);
+    play_pass(&p, SECOND);
+    play_greet(&p, 1);
+    play_turn(&p);
+    assert_said(&p, 1, "renew(S,9000000)");
+    PLAY_ROW(&p, 1, 0, 900);
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_said(&p, 1, "listen(*)");
+    play_land(&p, 1, RT_SQL_LANDED);
+    play_turn(&p);
+    for (int64_t number = 7; number <= 8; number++) {
+        assert_true(has(play_said(&p, 1), number == 7 ? "look(a,S,7)" : "look(a,S,8)"));
+        PLAY_ROW(&p, 1, 0, number == 7, PLAY_NULL, 5);
+        play_land(&p, 1, RT_SQL_LANDED);
+        play_turn(&p);
+    }
+    assert_said(&p, 1, "");
+    assert_int_equal(p.told_count, 1);
+    assert_int_equal(p.told[0].number, 7);
+    play_close(&p);
+}
+
+/* ---- Renewals ------------------------------------------------------------------------------------------------- */
+
+/* However much was asked before it: it leaves when what has left has landed. */
+static void a_renewal_goes_next(void **state)
+{
+    enum { MANY = 10 };
+    struct rt_join joins[MANY];
+    struct rt_op asks[MANY], beat = {.kind = RT_OP_BEAT};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    for (size_t i = 0; i < MANY; i++) {
+        joins[i] = (struct rt_join){.name = "a", .session = p.session, .nonce = i + 1};
+        asks[i] = (struct rt_op){.kind = RT_OP_JOIN, .join = {.joins = &joins[i], .n = 1}};
+        play_do(&p, &asks[i]);
+    }
+    assert_true(has(play_said(&p, 0), "take(a,S,1,"));
+    beat.beat.session = p.session;
+    play_do(&p, &beat);
+    play_land(&p, 0, RT_SQL_LANDED); /* not so */
+    assert_true(has(play_said(&p, 0), "renew(S,9000000)"));
+    PLAY_ROW(&p, 0, 0, 900);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, 0);
+    assert_true(has(play_said(&p, 0), "join(a,S,1,")); /* and the others in their order */
     play_close(&p);
 }
 
@@ -653,8 +742,11 @@ int main(void)
         cmocka_unit_test(no_such_ticket),
         cmocka_unit_test(what_is_leaving_is_not_looked_for),
         cmocka_unit_test(what_could_not_leave_is_looked_for_again),
+        cmocka_unit_test(the_first_of_ours_waits_for_all),
         cmocka_unit_test(more_waits_than_links),
         cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
+        cmocka_unit_test(looks_for_what_it_did_not_hear),
+        cmocka_unit_test(a_renewal_goes_next),
         cmocka_unit_test(observers_that_are_notified),
         cmocka_unit_test(observers_that_are_not),
         cmocka_unit_test(observers_are_looked_at_each_in_its_time),
