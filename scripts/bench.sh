@@ -7,9 +7,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build-bench/build.ninja ] || meson setup build-bench -Dtests=enabled -Dbench=true
-peers=$(ninja -C build-bench -t targets all | sed -n 's/^\(bench\/[a-z]*-peer\):.*/\1/p')
+# The commands, the benches, and the programs of peers that they are compared with.
+programs=$(ninja -C build-bench -t targets all | sed -n 's/^\(rota\(-[a-z]*\)\{0,1\}\|bench\/[a-z]*-\(peer\|bench\)\):.*/\1/p')
 # shellcheck disable=SC2086 # a list of words
-ninja -C build-bench rota bench/rota-bench $peers
+ninja -C build-bench $programs
 code=0
 meson test -C build-bench --benchmark --no-rebuild --verbose --num-processes 1 --test-args="$*" || code=$?
 [ $# -eq 0 ] || exit $code

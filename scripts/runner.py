@@ -157,6 +157,8 @@ class Run:
     def queue(self, tests, at_once):
         """Runs TESTS, AT_ONCE at a time, the ones with the highest priority first; those that are ALONE at the end."""
         waiting = sorted((t for t in tests if not t.alone), key=lambda t: -t.priority)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.interrupted)
         watch = threading.Thread(target=self.watch, daemon=True)
         watch.start()
         workers = [threading.Thread(target=self.work, args=(waiting,)) for _ in range(at_once)]
@@ -195,6 +197,11 @@ class Run:
         with self.lock:
             self.stop()
             self.broken.append("not all had run after %d s" % self.whole_s)
+
+    def interrupted(self, *_):
+        with self.lock:
+            self.stop()
+            self.broken.append("interrupted")
 
     def stop(self):
         """Ends what is under way, and begins nothing more."""
