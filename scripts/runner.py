@@ -62,7 +62,7 @@ class Done:
         """A planted bug is found if the test fails and says the right words: a time-out is no find."""
         if self.result == "ended with 0" or self.result == "OK":
             self.result = "found nothing"
-        elif re.search(self.test.finds, self.text):
+        elif re.search(self.test.finds, self.text, re.S):
             self.result = "OK"
         else:
             self.result = "%s, without '%s'" % (self.result, self.test.finds)

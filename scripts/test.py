@@ -30,6 +30,7 @@ GATES = [
     ("install, pkg-config, the README's example", ["scripts/gate-install.sh", "build-test"]),
     ("documents say what the program says", ["scripts/gate-docs.sh", "build-test"]),
     ("known findings", ["scripts/findings.py", "check", "build-test"]),
+    ("every test runs somewhere", ["scripts/test.py", "--list"]),
 ]
 
 
