@@ -36,4 +36,6 @@ all=$(
     wait
 )
 printf '%s\n' "$all"
-[ "$(printf '%s\n' "$all" | grep -c '^ok')" -eq $((6 * $#)) ]
+passed=$(printf '%s\n' "$all" | grep -c '^ok')
+echo "$passed passed, $((6 * $# - passed)) failed"
+[ "$passed" -eq $((6 * $#)) ]
