@@ -2,7 +2,7 @@
 # A thin front to Meson: installs what each target needs, then hands over.
 #
 #   make            the library and the command, in build/
-#   make run        ... and the demo on the embedded engine
+#   make run        the command alone, in build/, and its demo on the embedded engine
 #   make test       decides: every engine, journal, broker and command, in one build, with fixed seeds; minutes. The last line
 #                   is "N passed, N failed". One test: scripts/test.py NAME
 #   make explore    searches: fresh seeds, sanitizers, planted bugs, every topology, outages; an hour or as long as MINUTES=
@@ -40,8 +40,15 @@ need-build:
 build/build.ninja: | need-build
 	meson setup build --prefix=$(PREFIX) --libdir=$(LIBDIR) -Dtests=disabled $(MESON_FLAGS)
 
-run: all
-	build/rota demo
+run: build/build.ninja
+	@echo "building rota"
+	@ninja -C build rota
+	@build/rota demo
+	@echo
+	@echo "Next, to hold a lock, ask who holds it, and see locks fail and hold:"
+	@echo "    build/rota run nightly -- sleep 60"
+	@echo "    build/rota why nightly                # in another shell"
+	@echo "    build/rota demo traps"
 
 test:
 	@scripts/need.sh build test

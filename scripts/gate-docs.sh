@@ -105,15 +105,25 @@ for name in $(sed -n 's/^ *X(\([A-Z]*\), -.*/ROTA_\1/p' include/rota.h); do
     grep -q "^\.It Dv $name$" docs/man/librota.3 || complain "librota.3 has no error $name"
 done
 
-# ---- The README in Chinese is the same README: the same code, links to files, headings in number, tables in rows.
-blocks() { awk '/^```/ { on = !on; print; next } on' "$1"; }
+# ---- The README in Chinese has the same code but for comments, and the same links (to the Chinese page where there is one). Both
+# are short.
+blocks() # FILE: its code, without comments, blank lines and alignment
+{
+    awk '/^```/ { on = !on; print; next } on' "$1" |
+        sed -E 's,/\*.*\*/,,; s,(^|[ \t])#[^!].*$,,; s,[ \t]+, ,g; s, $,,; /^$/d'
+}
 diff <(blocks README.md) <(blocks README.zh.md) || complain "the code in README.md and README.zh.md differs"
-for pattern in '^#+ ' '^\|'; do
-    [ "$(grep -cE "$pattern" README.md)" = "$(grep -cE "$pattern" README.zh.md)" ] ||
-        complain "README.md and README.zh.md differ in number of lines like '$pattern'"
-done
-links() { grep -oE '\]\([^)]*\)' "$1" | sed 's/README\.zh\.md/README.md/' | sort -u; }
+links() # FILE
+{
+    grep -oE '\]\([^)]*\)' "$1" | sed -E 's/^\]\((.*)\)$/\1/; s/^README(\.zh)?\.md$/README/; s/\.zh\.md$/.md/; /^#/d; /notes\.md$/d' | sort -u
+}
 differ "links in README.md only, or (indented) in README.zh.md only" "$(links README.md)" "$(links README.zh.md)"
+[ "$(wc -w <README.md)" -le 1600 ] || complain "README.md has $(wc -w <README.md) words: 1,600 at most"
+han=$(LC_ALL=C.UTF-8 grep -oP '\p{Han}' README.zh.md | wc -l)
+[ "$han" -le 2300 ] || complain "README.zh.md has $han Chinese characters: 2,300 at most"
+for link in $(grep -oE '\]\([^)]+\.md\)' README.zh.md | sed -E 's/^\]\((.*)\)$/\1/' | grep -v '\.zh\.md$'); do
+    [ "$link" = README.md ] || [ ! -e "${link%.md}.zh.md" ] || complain "README.zh.md links $link: there is ${link%.md}.zh.md"
+done
 
 # ---- The ACL line of Redis' page is the one that the tests run with, and allows what the scripts call.
 rights() { grep -oE '[+][a-z]+([|][a-z]+)?'; }
@@ -128,7 +138,7 @@ for command in $called; do
 done
 
 # ---- What the documents point at is there.
-for file in README.md README.zh.md SECURITY.md CONTRIBUTING.md docs/*.md docs/*/*.md; do
+for file in README.md README.zh.md SECURITY.md CONTRIBUTING.md docs/*.md docs/*/*.md; do # every link to a file
     for link in $(grep -oE '\]\([^)#]+' "$file" | cut -c3- | grep -v '^[a-z]*:'); do
         [ -e "$(dirname "$file")/$link" ] || complain "$file: there is no $link"
     done

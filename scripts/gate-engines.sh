@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless all of it builds without engines, and without services over HTTP.
+# Fails unless all of it builds without engines, services over HTTP, and client libraries of brokers.
 #
 #   scripts/gate-engines.sh          the libraries and the commands, without any engine
 #   scripts/gate-engines.sh --all    ... and the programs of the tests; without each one, without the SQL databases, without any
@@ -43,6 +43,10 @@ builds()
         *" http "*) options="$options -Dhttp=disabled" ;;
         *) options="$options -Dhttp=enabled" ;;
     esac
+    case " $* " in
+        *" brokers "*) options="$options -Dbroker_rabbitmq=disabled -Dbroker_nats=disabled" ;;
+        *) options="$options -Dbroker_rabbitmq=enabled -Dbroker_nats=enabled" ;;
+    esac
     # shellcheck disable=SC2086 # a list of words
     meson configure $folder $options >/dev/null
     ninja -k 0 -C $folder >$folder/engines.log 2>&1 || {
@@ -58,7 +62,8 @@ if [ $tests = enabled ]; then
         builds "$engine"
     done
     builds postgres mysql
+    builds brokers
 fi
 # shellcheck disable=SC2086 # a list of words
-builds $engines http
+builds $engines http brokers
 [ $failed = 0 ]

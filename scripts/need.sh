@@ -54,6 +54,7 @@ apt_install()
     $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 }
 
-echo "installing:$missing"
+# shellcheck disable=SC2086 # a list of words
+echo "installing $(printf '%s\n' $missing | wc -l) packages and what they need, which may take some minutes:$missing"
 # The lists of a fresh machine are empty or old: fetch them only if it does not go without.
 apt_install >/dev/null 2>&1 || { $root apt-get update -q && apt_install; }

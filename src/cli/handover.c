@@ -49,9 +49,10 @@ static int hand_over(const char *word, const char *program, char **argv)
         rt_out_error("cannot run %s: %s", program, strerror(errno));
         return RT_EXIT_CANNOT_RUN;
     }
-    rt_out_error("'rota %s' is the command %s, which is not installed: Debian's package " PACKAGE
-                 " has it",
-                 word, program);
+    rt_out_error(
+        "'rota %s' needs the command %s, which is not installed: 'make' builds it beside rota, "
+        "and Debian's package " PACKAGE " has it",
+        word, program);
     return RT_EXIT_NOT_FOUND;
 }
 

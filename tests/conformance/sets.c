@@ -6,6 +6,7 @@
 
 #define NAMES 6
 #define ROUNDS 25
+#define MOST 128
 
 static void set_is_held_whole(void)
 {
@@ -23,6 +24,26 @@ static void set_is_held_whole(void)
     assert_int_equal(conf_try(b, names[0], NULL, NULL), ROTA_BUSY);
     conf_give(locks[0]);
     conf_give(locks[2]);
+}
+
+/* As many as there may be. */
+static void set_of_many_is_held_whole(void)
+{
+    struct rota *a = conf_open(), *b = conf_open();
+    const char *names[MOST];
+    struct rota_lock *locks[MOST] = {NULL};
+    for (size_t i = 0; i < MOST; i++) {
+        char tail[16];
+        snprintf(tail, sizeof(tail), "n%zu", i);
+        names[i] = conf_name(tail);
+    }
+    assert_int_equal(rota_acquire_all(a, names, MOST, NULL, locks), 0);
+    assert_int_equal(conf_try(b, names[0], NULL, NULL), ROTA_BUSY);
+    assert_int_equal(conf_try(b, names[MOST - 1], NULL, NULL), ROTA_BUSY);
+    for (size_t i = 0; i < MOST; i++) {
+        assert_string_equal(rota_name(locks[i]), names[i]);
+        conf_give(locks[i]);
+    }
 }
 
 static void set_is_refused_whole(void)
@@ -190,6 +211,7 @@ static void set_waits_with_single_asks(void)
 
 const struct conf_case conf_sets[] = {
     CONF_CASE(set_is_held_whole, 0, 0),
+    CONF_CASE(set_of_many_is_held_whole, 0, 0),
     CONF_CASE(set_is_refused_whole, 0, 0),
     CONF_CASE(set_of_readers, ROTA_CAP_SHARED, 0),
     CONF_CASE(set_must_make_sense, 0, 0),

@@ -179,7 +179,9 @@ void rt_trap_stale_writer(struct rt_story *story)
                  "each grant has a number that grows, and the resource refuses an older one");
     on_redis(story);
     unsigned long long a = draw_fence(story, "A"), b = draw_fence(story, "B");
-    rt_story_say(story, "GUARD is the script that 'rota guard redis --key price.fence' prints");
+    rt_story_say(
+        story,
+        "GUARD is the script that 'rota guard redis --key price' prints; its own key would be {price}:fence");
     write_guarded(story, "B", &story->b, b, 20);
     const char *reply = write_guarded(story, "A", &story->a, a, 10);
     bool refused = strstr(reply, "LOST") != NULL;

@@ -657,7 +657,7 @@ test_system_is_made_for_the_group()
 test_system_was_made_before_the_group()
 {
     local page step install='install -d -g rota -m 2770 /var/lib/rota' chgrp='chgrp -R rota /var/lib/rota'
-    for page in README.md README.zh.md SECURITY.md docs/engines/file.md docs/man/rota.1; do
+    for page in SECURITY.md docs/engines/file.md docs/man/rota.1; do
         for step in 'groupadd -f --system rota' "$install" "$chgrp"; do
             grep -q "$step" "$pages/$page" || fail "$page has no '$step'"
         done

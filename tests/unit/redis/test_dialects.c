@@ -36,6 +36,23 @@ static void test_token_is_a_string_with_a_ttl(void **state)
     user_close(&u);
 }
 
+/* What was given back is not renewed, nor told as lost by a later beat. */
+static void test_what_was_left_is_forgotten(void **state)
+{
+    struct user u;
+    struct rt_join join = {0};
+    (void)state;
+    start(&u, "token", TTL_MS);
+    assert_int_equal(user_join(&u, "left", &join), 0);
+    assert_int_equal(user_leave(&u, "left", join.number), 0);
+    rt_redis_must(&one_redis, "SET left theirs PX 60000");
+    assert_int_equal(user_beat(&u), 0);
+    assert_int_equal(user_beat(&u), 0);
+    for (size_t i = 0; i < u.told_count; i++)
+        assert_int_not_equal(u.told[i].kind, RT_TICKET_LOST);
+    user_close(&u);
+}
+
 static void test_token_waits_for_a_foreign_holder(void **state)
 {
     struct user u;
@@ -396,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_token_is_a_string_with_a_ttl),
+        cmocka_unit_test(test_what_was_left_is_forgotten),
         cmocka_unit_test(test_token_waits_for_a_foreign_holder),
         cmocka_unit_test(test_token_names_who_made_it),
         cmocka_unit_test(test_token_refuses_other_types),
