@@ -219,16 +219,21 @@ static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
 {
     struct rt_sql_conn *c = arg;
     struct rt_sql_ticket *t = rt_sql_wait_find(c, k->name, k->number);
-    if (kind == RT_GRANTED && t != NULL && t->waits)
+    if (kind == RT_GRANTED && t != NULL && t->waits) {
         rt_sql_wait_granted(c, t);
-    else if (kind == RT_TICKET_LOST && t != NULL)
+        return;
+    }
+    if (kind == RT_TICKET_LOST && t != NULL) {
         rt_sql_wait_lost(c, t);
-    else
-        rt_conn_event(&c->base, &(struct rt_event){.kind = kind,
-                                                   .session = c->session,
-                                                   .number = k->number,
-                                                   .nonce = k->nonce,
-                                                   .name = k->name});
+        return;
+    }
+    if (kind == RT_TICKET_LOST && k->nonce != 0)
+        rt_sql_bell_ring_now(c, k->name, k->nonce);
+    rt_conn_event(&c->base, &(struct rt_event){.kind = kind,
+                                               .session = c->session,
+                                               .number = k->number,
+                                               .nonce = k->nonce,
+                                               .name = k->name});
 }
 
 /* What is lost is told before the session is renewed. Without memory the next renewal does it. */

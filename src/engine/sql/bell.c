@@ -25,8 +25,10 @@ struct rt_sql_bell {
     const struct rt_sql_lane *lane; /* which holds it */
     uint64_t id;
     uint64_t nonce; /* of the ticket that names it; 0: the next one may */
-    bool going;     /* it is being let go by a flight of its own: no new ticket names it */
-    bool ringing;   /* ... by the flight that leaves now */
+    uint64_t number;
+    bool fresh;   /* no flight that was to take it has landed: it may not be held yet */
+    bool going;   /* it is being let go by a flight of its own: no new ticket names it */
+    bool ringing; /* ... by the flight that leaves now */
     char name[];
 };
 
@@ -50,7 +52,7 @@ static struct rt_sql_bell *find(struct rt_sql_conn *c, const char *name, uint64_
 static struct rt_sql_bell *find_idle(struct rt_sql_conn *c, const char *name)
 {
     for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
-        if (b->nonce == 0 && !b->going && strcmp(b->name, name) == 0)
+        if (b->nonce == 0 && !b->going && !b->ringing && strcmp(b->name, name) == 0)
             return b;
     return NULL;
 }
@@ -76,12 +78,13 @@ static void let_oldest_go(struct rt_sql_conn *c, struct rt_sql_book *book,
 {
     struct rt_sql_bell *oldest = NULL;
     for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
-        if (b->lane == lane && (oldest == NULL || b->nonce == 0 || oldest->nonce != 0))
+        if (b->lane == lane && !b->going && !b->ringing &&
+            (oldest == NULL || b->nonce == 0 || oldest->nonce != 0))
             oldest = b;
     if (oldest == NULL)
         return;
     rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(oldest->id));
-    forget(c, oldest);
+    oldest->ringing = true;
 }
 
 uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
@@ -95,6 +98,9 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
     b = b != NULL ? b : find_idle(c, name);
     if (b != NULL) {
         b->nonce = nonce;
+        b->number = 0;
+        if (b->fresh && b->lane == lane) /* taking it twice counts as once */
+            rt_sql_say(book, RT_SQL_BELL_TAKE, rt_sql_number(b->id));
         return b->id;
     }
     size_t size = strlen(name) + 1;
@@ -108,6 +114,7 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
     b->id &= INT64_MAX;
     b->lane = lane;
     b->nonce = nonce;
+    b->fresh = true;
     memcpy(b->name, name, size);
     RT_LIST_ADD(&c->bells, b);
     c->bell_count++;
@@ -134,12 +141,22 @@ void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const cha
 
 void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name, uint64_t nonce)
 {
-    for (struct rt_sql_bell *b = c->bells, *next; b != NULL; b = next) {
-        next = b->next;
-        if (b->ringing && is_of(b, name, nonce))
-            forget(c, b);
-    }
     rt_sql_bell_ring_now(c, name, nonce);
+}
+
+void rt_sql_bell_number(struct rt_sql_conn *c, const char *name, uint64_t nonce, uint64_t number)
+{
+    struct rt_sql_bell *b = nonce != 0 ? find(c, name, nonce) : NULL;
+    if (b != NULL)
+        b->number = number;
+}
+
+uint64_t rt_sql_bell_nonce(struct rt_sql_conn *c, const char *name, uint64_t number)
+{
+    for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
+        if (b->nonce != 0 && b->number == number && strcmp(b->name, name) == 0)
+            return b->nonce;
+    return 0;
 }
 
 void rt_sql_bell_idle(struct rt_sql_conn *c, const char *name, uint64_t nonce)
@@ -153,6 +170,18 @@ void rt_sql_bells_idle(struct rt_sql_conn *c)
 {
     for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
         b->nonce = 0;
+}
+
+void rt_sql_bells_landed(struct rt_sql_conn *c, const struct rt_sql_lane *lane)
+{
+    for (struct rt_sql_bell *b = c->bells, *next; b != NULL; b = next) {
+        next = b->next;
+        if (b->lane != lane)
+            continue;
+        b->fresh = false;
+        if (b->ringing)
+            forget(c, b);
+    }
 }
 
 void rt_sql_bells_kept(struct rt_sql_conn *c, const struct rt_sql_lane *lane)

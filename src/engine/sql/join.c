@@ -165,6 +165,7 @@ static void note_number(struct rt_sql_conn *c, struct rt_join *j, int64_t number
 static void answer(struct rt_sql_conn *c, struct rt_join *j, const struct rt_sql_row *row)
 {
     note_number(c, j, rt_sql_int(row, NUMBER));
+    rt_sql_bell_number(c, j->name, j->nonce, j->number);
     j->granted = rt_sql_int(row, GRANTED) != 0;
     j->wanted = j->granted && j->flags & RT_JOIN_ARM && rt_sql_int(row, WANTED) != 0;
     rt_sql_wait_add(c, j, rt_sql_null(row, LEFT) ? -1 : rt_sql_int(row, LEFT),
@@ -185,6 +186,7 @@ static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         return false;
     }
     note_number(a->c, j, rt_sql_int(row, 0));
+    rt_sql_bell_number(a->c, j->name, j->nonce, j->number);
     j->granted = true;
     j->wanted = false;
     rt_sql_wait_add(a->c, j, -1, 0);

@@ -445,12 +445,14 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 /* Whether A may fly together with what is aboard of its name. Once one could not, none that was asked after it may. */
 static bool may_share(struct rt_sql_lane *lane, struct rt_sql_ask *a)
 {
+    size_t aboard = 0;
     for (size_t i = 0; a->name != NULL && i < lane->loaded; i++) {
         struct rt_sql_ask *b = lane->load[i];
         if (b == NULL || b->name == NULL || strcmp(b->name, a->name) != 0)
             continue;
-        b->closed = b->closed || !a->shares || !b->shares;
-        return !b->closed;
+        b->closed = b->closed || !a->shares || !b->shares || ++aboard == RT_SQL_SHARE;
+        if (b->closed)
+            return false;
     }
     return true;
 }
@@ -662,6 +664,7 @@ static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *wh
         unload(lane, refuse_one, &(struct refusal){ROTA_UNKNOWN, "out of memory"});
     } else {
         lane->listens = lane->listens || lane->will_listen;
+        rt_sql_bells_landed(c, lane);
         unload(lane, hear, &lane->book);
         if (c->trouble[0] != '\0' && rt_ledger_find(&c->ledger, is_refused, NULL) == NULL)
             c->trouble[0] = '\0'; /* else a disk is still full, although a heartbeat found room */

@@ -90,11 +90,11 @@ static const struct rt_sql_plan leave_plan = {.leaves = true,
 void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
 {
     struct rt_sql_ticket *t = rt_sql_wait_find(c, op->leave.name, op->leave.number);
-    if (t != NULL)
-        t->leaving = true;
     struct rt_sql_ask *a = rt_sql_ask_new(c, &leave_plan, op, op->leave.name, NULL);
     if (a == NULL)
         return;
+    if (t != NULL)
+        t->leaving = true;
     /* Without a number it may be of a JOIN that is aboard, and must come after that. */
     a->shares = op->leave.number != 0;
     a->stage = is_row(a)               ? (t->waits || t->shares ? WHOLE : PASS)
@@ -120,8 +120,8 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                    rt_sql_number((what & RT_CHANGE_VALUE) != 0), rt_sql_text(op->change.value),
                    rt_sql_number(what & RT_CHANGE_ARM ? RT_SQL_ARMED : 0));
         rt_sql_say_settle(b, a->name);
-        if (what & RT_CHANGE_DOWNGRADE)
-            rt_sql_bell_ring(a->c, b, a->name, 0);
+        if (what & RT_CHANGE_DOWNGRADE && a->tag != 0)
+            rt_sql_bell_ring(a->c, b, a->name, a->tag);
     }
     rt_sql_say(b, RT_SQL_STATE, name, session, number);
 }
@@ -133,8 +133,8 @@ static bool change_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     bool folded = rt_sql_row(a, b, RT_SQL_VERIFY, 0) != NULL;
     int rv = 0;
     op->change.wanted = row != NULL && rt_sql_int(row, 2) != 0;
-    if (op->change.what & RT_CHANGE_DOWNGRADE)
-        rt_sql_bell_rung(a->c, a->name, 0);
+    if (op->change.what & RT_CHANGE_DOWNGRADE && a->tag != 0)
+        rt_sql_bell_rung(a->c, a->name, a->tag);
     if (!folded && (row == NULL || rt_sql_int(row, 0) == 0))
         rv = rt_words_no_ticket(&a->c->base, a->name);
     else if (op->change.what & RT_CHANGE_DOWNGRADE && rt_sql_int(row, 1) > RT_SHARED)
@@ -160,6 +160,7 @@ void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op)
     if (a == NULL)
         return;
     a->ears = op->change.what & RT_CHANGE_ARM;
+    a->tag = rt_sql_bell_nonce(c, op->change.name, op->change.number);
     rt_sql_ask_go(a);
 }
 

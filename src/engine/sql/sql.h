@@ -169,7 +169,8 @@ void rt_sql_ask_fini(struct rt_sql_conn *c);
 
 /* ---- lane.c: a connection and its flights ------------------------------------------------------------------------ */
 
-#define RT_SQL_LOAD 64  /* asks of a flight */
+#define RT_SQL_LOAD 64  /* asks of a flight ... */
+#define RT_SQL_SHARE 8  /* ... and of one name: each looks at the whole line while it is locked */
 #define RT_SQL_LANES 2  /* that work ... */
 #define RT_SQL_WAITS 16 /* ... and behind them those that wait for bells, at most */
 #define RT_SQL_LINKS (RT_SQL_LANES + RT_SQL_WAITS)
@@ -296,12 +297,16 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
 void rt_sql_bell_idle(struct rt_sql_conn *c, const char *name, uint64_t nonce);
 void rt_sql_bells_idle(struct rt_sql_conn *c);
 /* Rings it with a flight of the line's own lane, if that lane holds it. When the flight has landed, rt_sql_bell_rung is
- * due, which rings it if another lane holds it. What was not rung when the flight is over is kept. NONCE 0, here and below:
- * those of all our tickets in NAME. */
+ * due, which rings it if another lane holds it. NONCE 0, here and below: those of all our tickets in NAME. */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name,
                       uint64_t nonce);
 void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name, uint64_t nonce);
+/* A flight of LANE has landed: what it took is held, what it rang is free. Or it has not: what it was to ring is kept. */
+void rt_sql_bells_landed(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 void rt_sql_bells_kept(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
+/* The ticket has its number; the nonce of the one that has NUMBER, 0: it is not known. */
+void rt_sql_bell_number(struct rt_sql_conn *c, const char *name, uint64_t nonce, uint64_t number);
+uint64_t rt_sql_bell_nonce(struct rt_sql_conn *c, const char *name, uint64_t number);
 /* Rings it with a flight of its own. */
 void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name, uint64_t nonce);
 /* LANE has lost its connection: what it held has rung. NULL: all are forgotten. */

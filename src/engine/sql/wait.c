@@ -301,6 +301,8 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
+    if (t->nonce != 0)
+        rt_sql_bell_ring_now(c, t->name, t->nonce);
     if (!t->leaving)
         rt_sql_tell(c, RT_TICKET_LOST, t->session, t->number, t->name);
     drop(c, t);

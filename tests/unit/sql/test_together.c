@@ -208,6 +208,91 @@ static void each_ticket_has_a_bell(void **state)
     play_close(&p);
 }
 
+/* Each looks at the whole line: many of one name take several flights, in their order. */
+static void many_take_several_flights(void **state)
+{
+    struct rt_op list, ops[RT_SQL_SHARE + 2];
+    struct rt_join joins[RT_SQL_SHARE + 2];
+    struct play p;
+    (void)state;
+    begin(&p, true, &list);
+    for (uint64_t i = 0; i < RT_SQL_SHARE + 2; i++)
+        ask_join(&p, &ops[i], &joins[i], i + 1);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_non_null(strstr(said(&p), JOINED("8", "*")));
+    assert_null(strstr(said(&p), "join(a,S,9,"));
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_non_null(strstr(said(&p), JOINED("9", "*") " " JOINED("10", "*")));
+    play_close(&p);
+}
+
+/* What took the bell was undone, perhaps before it came to that: it is taken again, which counts as once. */
+static void a_bell_of_a_failed_flight_is_taken_again(void **state)
+{
+    static const enum rt_sql_end ends[] = {RT_SQL_AGAIN, RT_SQL_REFUSED};
+    struct rt_op list, ops[2];
+    struct rt_join j[2];
+    struct play p;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        begin(&p, false, &list);
+        ask_join(&p, &ops[0], &j[0], 1);
+        ask_join(&p, &ops[1], &j[1], 2);
+        play_land(&p, 0, RT_SQL_LANDED);
+        play_land(&p, 0, ends[i]);
+        play_pass(&p, 20000);
+        assert_non_null(strstr(said(&p), "bell_take(*) " JOINED("1", "*")));
+        play_close(&p);
+    }
+}
+
+/* Whoever waits behind it finds another ticket ahead. */
+static void what_is_lost_rings_its_bell(void **state)
+{
+    static struct rt_join j;
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    play_wait(&p, &j, "a", 7, 0, 8000000);
+    play_pass(&p, 20000);
+    assert_string_equal(said(&p), "look(a,S,7)");
+    play_land(&p, 0, RT_SQL_LANDED); /* it is not there */
+    assert_int_equal(p.told[p.told_count - 1].kind, RT_TICKET_LOST);
+    assert_string_equal(said(&p), "bell_ring(*)");
+    play_close(&p);
+}
+
+/* Readers may join a holder that shares from now on; ours that wait keep their bells. */
+static void a_downgrade_rings_its_own_bell(void **state)
+{
+    static struct rt_join waits;
+    struct rt_join j;
+    struct rt_op op, change = {.kind = RT_OP_CHANGE};
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    ask_join(&p, &op, &j, 77);
+    assert_int_equal(p.links[0]->steps[0].kind, RT_SQL_BELL_TAKE);
+    int64_t bell = p.links[0]->steps[0].args[0].number;
+    PLAY_ROW(&p, 0, 1, 6);
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_wait(&p, &waits, "a", 7, 0, 8000000);
+    change.change.name = "a";
+    change.change.session = p.session;
+    change.change.number = 6;
+    change.change.what = RT_CHANGE_DOWNGRADE;
+    play_do(&p, &change);
+    const struct play_link *l = p.links[0];
+    size_t rings = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->steps[i].kind == RT_SQL_BELL_RING) {
+            assert_int_equal(l->steps[i].args[0].number, bell);
+            rings++;
+        }
+    assert_int_equal(rings, 1);
+    play_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +303,10 @@ int main(void)
         cmocka_unit_test(a_refused_flight_is_asked_again),
         cmocka_unit_test(a_bell_that_rings_is_not_taken),
         cmocka_unit_test(each_ticket_has_a_bell),
+        cmocka_unit_test(many_take_several_flights),
+        cmocka_unit_test(a_bell_of_a_failed_flight_is_taken_again),
+        cmocka_unit_test(what_is_lost_rings_its_bell),
+        cmocka_unit_test(a_downgrade_rings_its_own_bell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
