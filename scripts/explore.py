@@ -145,10 +145,14 @@ def judge(run, done):
     red = []
     for load in (0, 2 * runner.CORES):
         busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(load)]
-        red.append(sum(run.one(done.test).failed > 0 for _ in range(AGAIN)))
-        for process in busy:
-            process.kill()
-            process.wait()
+        try:
+            red.append(sum(not run.stopped and run.one(done.test).failed > 0 for _ in range(AGAIN)))
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+    if run.stopped:
+        return "interrupted"
     alone, beside = red
     if alone == AGAIN:
         return "always"

@@ -89,6 +89,8 @@ def check(build):
     if len(all_known) > KNOWN_MOST:
         wrong.append("known-red.txt has %d lines, %d at most: fix some" % (len(all_known), KNOWN_MOST))
     for f in all_known:
+        if not re.match(r"[0-9a-f]{8}$", f.at):
+            wrong.append("known-red.txt, %s %d: SEEN-AT is the first eight digits of a commit, not '%s'" % (f.kind, f.seed, f.at))
         if f.whose not in WHOSE:
             wrong.append("known-red.txt, %s %d: '%s' is none of %s" % (f.kind, f.seed, f.whose, ", ".join(WHOSE)))
         if SAFETY.match(f.verdict) and f.issue == "-" and is_old(f.at):
@@ -122,7 +124,10 @@ def seeds(simulator):
         words = [simulator] + f.flags()
         name = "%s %d" % (f.kind, f.seed)
         now, ended = digest(words, f.seed), run(words + ["--seed", str(f.seed)])
-        if now != f.plan:
+        if now == "":
+            print("FAIL  %s: the simulator has no such kind" % name)
+            failed += 1
+        elif now != f.plan:
             print("stale %s: its seed draws another schedule now (%s); make explore looks for the fault again" % (name, now))
             passed += 1
         elif ended is None:

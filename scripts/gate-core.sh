@@ -19,6 +19,7 @@ pure() # FOLDER OBJECT...
 {
     folder=$1
     shift
+    [ -e "$1" ] || { echo "$folder: there is no $1"; exit 1; }
     {
         nm --defined-only --format=just-symbols "$@"
         # shellcheck disable=SC2086 # a list of words

@@ -421,7 +421,9 @@ def try_in_gate(m):
         if before is not None and open(part, "rb").read() == before:
             return "same"
         run.queue(tests, 6)
-        return next((d.test.name for d in run.done if d.failed), "")
+        if "interrupted" in run.broken:
+            sys.exit("interrupted")
+        return next((d.test.name for d in run.done if d.failed and d.result != "stopped"), "")
     finally:
         open(m.path, "w").write("\n".join(lines))
 

@@ -59,10 +59,10 @@ class Done:
         self.skipped = tally.skipped(text)
 
     def found(self):
-        """A planted bug is found if the test fails and says the right words: a time-out is no find."""
-        if self.result == "ended with 0" or self.result == "OK":
+        """A planted bug is found if the test fails and says the right words: a time-out is no find, nor is a case's mere name."""
+        if self.result == "OK":
             self.result = "found nothing"
-        elif re.search(self.test.finds, self.text, re.S):
+        elif self.result.startswith("ended with") and re.search(self.test.finds, tally.failures(self.text), re.S):
             self.result = "OK"
         else:
             self.result = "%s, without '%s'" % (self.result, self.test.finds)
@@ -80,9 +80,11 @@ class Run:
     def __init__(self, limit_s, whole_s=0, logs="build-test/logs", first_red=False):
         self.limit_s, self.whole_s, self.logs, self.first_red = limit_s, whole_s, logs, first_red
         self.began, self.lock = time.time(), threading.Condition()
-        self.running, self.done, self.broken, self.stopped = {}, [], [], False
+        self.running, self.done, self.broken, self.stopped, self.queued = {}, [], [], False, 0
         shutil.rmtree(logs, ignore_errors=True)
         os.makedirs(logs)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, self.interrupted)
 
     def say(self, text):
         with self.lock:
@@ -136,7 +138,13 @@ class Run:
                                        start_new_session=True)
         with self.lock:
             self.running[process.pid] = (test, began)
-        late = threading.Timer(self.limit_s, kill, [process.pid])
+        was_late = threading.Event()
+
+        def end_it():
+            was_late.set()
+            kill(process.pid)
+
+        late = threading.Timer(self.limit_s, end_it)
         late.start()
         _, status, used = os.wait4(process.pid, 0)
         late.cancel()
@@ -146,7 +154,7 @@ class Run:
             del self.running[process.pid]
         wall = time.time() - began
         result = "OK" if process.returncode == 0 else "ended with %d" % process.returncode
-        if process.returncode != 0 and wall >= self.limit_s:
+        if was_late.is_set():
             result = "no end within %d s" % self.limit_s
         elif self.stopped:
             result = "stopped"
@@ -157,8 +165,7 @@ class Run:
     def queue(self, tests, at_once):
         """Runs TESTS, AT_ONCE at a time, the ones with the highest priority first; those that are ALONE at the end."""
         waiting = sorted((t for t in tests if not t.alone), key=lambda t: -t.priority)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.interrupted)
+        self.queued += len(tests)
         watch = threading.Thread(target=self.watch, daemon=True)
         watch.start()
         workers = [threading.Thread(target=self.work, args=(waiting,)) for _ in range(at_once)]
@@ -175,7 +182,11 @@ class Run:
                     return
                 test = waiting.pop(0)
                 left = len(waiting)
-            self.end(self.one(test), left)
+            try:
+                done = self.one(test)
+            except Exception as what:  # it cannot be started, or its log not written
+                done = Done(test, "cannot be run: %s" % what, "", 0, 0)
+            self.end(done, left)
 
     def end(self, done, left):
         with self.lock:
@@ -226,6 +237,9 @@ class Run:
             print("failed: %s (%s); again: %s" % (name_of(d.test), d.result, d.test.again()))
         for what in self.broken:
             print("failed: " + what)
+        if not self.stopped and (len(self.done) < self.queued or not self.done):
+            self.broken.append("%d of %d tests have run" % (len(self.done), self.queued))
+            print("failed: " + self.broken[-1])
         failed = sum(d.failed for d in self.done) + len(self.broken)
         left_out = sum(d.skipped for d in self.done)
         print("%d passed, %d failed" % (sum(d.passed for d in self.done), failed) + (", %d skipped" % left_out if left_out else ""))

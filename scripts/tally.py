@@ -11,8 +11,9 @@ import re
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)\.", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\), listed below", re.M)
 CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) test\(s\), listed below", re.M)
+CMOCKA_RUNNING = re.compile(r"^\[=+\] Running (\d+) test\(s\)\.", re.M)
 CMOCKA_CASE = re.compile(r"^\[ RUN      \] (\S+)", re.M)
-OWN_COUNT = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+OWN_COUNT = re.compile(r"^(\d+) passed, (\d+) failed(?:, \d+ skipped)?$", re.M)
 OWN_CASE = re.compile(r"^ok +(\S.*)$", re.M)
 TROUBLE = re.compile(r"^(?!\[ +(RUN|OK|PASSED|SKIPPED) +\]|\[=+\]|ok ).*\S.*$", re.M)  # not what went well
 
@@ -41,6 +42,9 @@ def count(result, text):
     passed, failed = sum(c[0] for c in counts), sum(c[1] for c in counts)
     if result != "OK":
         return passed, max(failed, 1)
+    running = [int(n) for n in CMOCKA_RUNNING.findall(text)]
+    if running and sum(running) != passed + failed + skipped(text):
+        return passed, max(failed, 1)  # it ended early, and said that all is well
     if not counts:  # it does not count
         return 1, 0
     return passed, failed  # says it failed, ends with 0: that is a failure too
@@ -58,9 +62,14 @@ def cases(name, result, text):
     return ["%s: %s" % (name, case) for case in found]
 
 
+def failures(text):
+    """TEXT without what went well."""
+    return "\n".join(line[0] for line in TROUBLE.finditer(text))
+
+
 def trouble(text, first=20, last=10):
     """What a person needs to see of a test that failed."""
-    lines = [line[0] for line in TROUBLE.finditer(text)]
+    lines = failures(text).splitlines()
     return lines if len(lines) <= first + last else lines[:first] + ["..."] + lines[-last:]
 
 

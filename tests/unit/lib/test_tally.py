@@ -26,6 +26,10 @@ KINDS = [  # what it prints, how it ends, cases passed and failed
     ("", "exit 77", 0, 1),  # Meson's word for skipped
     ("", "kill -9 $$", 0, 1),
     (PASSED % 3, "exec sleep 1000", 3, 1),
+    (PASSED % 3, "trap 'exit 0' TERM; sleep 1000 & wait", 3, 1),
+    ("[==========] Running 3 test(s).\n" + PASSED % 3, "exit 0", 3, 0),
+    ("[==========] Running 3 test(s).\n" + PASSED % 2, "exit 0", 2, 1),
+    ("4 passed, 1 failed, 2 skipped\n", "exit 0", 4, 1),
 ]
 PLANTED = [  # what it says must match "I[45] is violated"
     ("I4 is violated", "exit 1", 1, 0),
@@ -58,15 +62,27 @@ def stopped():
     return code == 1 and "stopped: gate: first" in text and "0 passed, 2 failed" in text
 
 
+def not_there():
+    """A program that cannot be started is red; and so is a run of nothing."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        run = runner.Run(1, logs=folder + "/logs")
+        run.queue([runner.Test("none", ["/nowhere/none"]), runner.Test("true", ["true"])], 1)
+        nothing = runner.Run(1, logs=folder + "/logs")
+        nothing.queue([], 1)
+        return run.close() == 1 and len(run.done) == 2 and nothing.close() == 1
+
+
 def main():
     wrong = [kind for kind in KINDS if outcome(kind[0], kind[1], {}) != kind[2:]]
     wrong += [kind for kind in PLANTED if outcome(kind[0], kind[1], {"ROTA_FINDS": "I[45] is violated"}) != kind[2:]]
     if not stopped():
         wrong.append("a run that does not end")
+    if not not_there():
+        wrong.append("a program that is not there")
     os.chdir("/")
     for what in wrong:
         print("wrong:", what)
-    print("%d passed, %d failed" % (len(KINDS) + len(PLANTED) + 1 - len(wrong), len(wrong)))
+    print("%d passed, %d failed" % (len(KINDS) + len(PLANTED) + 2 - len(wrong), len(wrong)))
     return 1 if wrong else 0
 
 
