@@ -64,7 +64,8 @@ static void say_yes(struct rt_http_request *r, void *arg)
 
 void tcc_start(void)
 {
-    static const struct rt_http_route route = {"POST", "/*", say_yes, NULL, true};
+    static const struct rt_http_route route = {
+        .method = "POST", .path = "/*", .handle = say_yes, .quick = true, .takes = RT_HTTP_ANY};
     char errmsg[256];
     for (int i = 0; i < TCC_SERVICES; i++) {
         const struct rt_http_server_options o = {.routes = &route, .route_count = 1, .threads = 1};

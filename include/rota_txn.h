@@ -440,6 +440,9 @@ struct rota_participant_options { /* zero means the default for each field */
     void (*listens)(void *arg, uint16_t port); /* once, before it serves */
     void *listens_arg;
     const char *resource; /* the name of its database: asked under another, it refuses; NULL: any */
+    /* Host names by which it is asked, separated by commas. By its address and as localhost it always is; requests for
+     * another Host are refused (421). */
+    const char *allow_hosts;
 };
 
 /* Takes part in three-phase commit at the database URL (mysql:, postgres:), until it is stopped: promises in the table
@@ -462,6 +465,7 @@ struct rota_three_options { /* zero means the default for each field; as for a p
     const char *address; /* how participants reach it, if that differs: http://HOST:PORT */
     const char *token_file, *cert_file, *key_file, *ca_file;
     uint32_t flags; /* ROTA_THREE_INSECURE */
+    const char *allow_hosts;
 };
 
 /* Listens, and answers participants from M's journal: about its own transactions, and about those whose coordinator has

@@ -56,7 +56,7 @@ def skipped(text):
 
 def cases(name, result, text):
     """A line for each case that the test NAME has run."""
-    found = CMOCKA_CASE.findall(text) or OWN_CASE.findall(text)
+    found = CMOCKA_CASE.findall(text) or OWN_COUNT.search(text) and OWN_CASE.findall(text) or []
     total = sum(count(result, text)) + skipped(text)
     found += ["%d" % n for n in range(len(found) + 1, total + 1)]
     return ["%s: %s" % (name, case) for case in found]

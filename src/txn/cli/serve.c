@@ -36,6 +36,8 @@ const char rt_job_help_serve[] =
     "      --tls-cert FILE   PEM, for https; --tls-key FILE if the key is not in it\n"
     "      --token-file FILE  require its first line as 'Authorization: Bearer ...'\n"
     "      --insecure        allow other machines without token and certificate\n"
+    "      --allow-host NAME  a host name it is asked by, if it is not localhost or\n"
+    "                        the address; may be given several times\n"
     "      --takeover TIME   take over what another server left after this time:\n"
     "                        1s to 1h (15s)\n"
     "      --json            log lines as JSON\n" RT_JOB_HELP "\n"
@@ -83,18 +85,16 @@ static bool wait_for(const sigset_t *set, int64_t ms)
 struct wish {
     struct rt_http_server_options server;
     uint64_t takeover_ms;
+    char allow_hosts[1024];
 };
 
 static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv, bool *over)
 {
     static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},
-        {"tls-cert", required_argument, NULL, 'c'},
-        {"tls-key", required_argument, NULL, 'k'},
-        {"token-file", required_argument, NULL, 't'},
-        {"takeover", required_argument, NULL, 'o'},
-        {"insecure", no_argument, NULL, 'i'},
-        {NULL, 0, NULL, 0},
+        {"listen", required_argument, NULL, 'l'},     {"tls-cert", required_argument, NULL, 'c'},
+        {"tls-key", required_argument, NULL, 'k'},    {"token-file", required_argument, NULL, 't'},
+        {"takeover", required_argument, NULL, 'o'},   {"insecure", no_argument, NULL, 'i'},
+        {"allow-host", required_argument, NULL, 'a'}, {NULL, 0, NULL, 0},
     };
     int c;
 
@@ -109,6 +109,10 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
             wish->server.token_file = optarg;
         } else if (c == 'i') {
             wish->server.insecure = true;
+        } else if (c == 'a') {
+            if (!rt_http_door_add(wish->allow_hosts, sizeof(wish->allow_hosts), optarg))
+                return rt_args_usage("serve", "--allow-host: too many names");
+            wish->server.allow_hosts = wish->allow_hosts;
         } else if (c == 'o') {
             if (!rt_options_duration_ms(optarg, &wish->takeover_ms) || wish->takeover_ms < 1000 ||
                 wish->takeover_ms > 3600000)

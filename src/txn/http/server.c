@@ -28,6 +28,7 @@
 #define CONNECTIONS_MAX 1000
 #define IDLE_S 60
 #define PEM_MAX (256 * 1024)
+#define LINE 512
 
 struct pair { /* a header or a parameter */
     struct pair *next;
@@ -60,6 +61,8 @@ struct request {
 struct rt_http_server {
     struct rt_http_server_options options;
     struct MHD_Daemon *daemon;
+    struct rt_http_listen at;
+    struct rt_http_door door;
     int fd;
     uint16_t port;
     char *cert, *key;
@@ -247,13 +250,17 @@ void rt_http_request_answer(struct rt_http_request *r, int status, const char *t
 static enum MHD_Result respond(struct MHD_Connection *connection, int status, const char *type,
                                char *body, size_t size)
 {
+    static const char *const always[][2] = {{"X-Content-Type-Options", "nosniff"},
+                                            {"Cache-Control", "no-store"}};
     struct MHD_Response *response = rt_mhd.create_response_from_buffer(size, body,
                                                                        MHD_RESPMEM_MUST_COPY);
     enum MHD_Result rv = MHD_YES;
 
     if (response == NULL)
         return MHD_NO;
-    if (type != NULL)
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]) && rv == MHD_YES; i++)
+        rv = rt_mhd.add_response_header(response, always[i][0], always[i][1]);
+    if (type != NULL && rv == MHD_YES)
         rv = rt_mhd.add_response_header(response, "Content-Type", type);
     if (status == 401 && rv == MHD_YES)
         rv = rt_mhd.add_response_header(response, "WWW-Authenticate", "Bearer");
@@ -265,7 +272,7 @@ static enum MHD_Result respond(struct MHD_Connection *connection, int status, co
 
 static enum MHD_Result respond_line(struct MHD_Connection *connection, int status, const char *line)
 {
-    char text[100];
+    char text[LINE + 1];
     int n = snprintf(text, sizeof(text), "%s\n", line);
 
     return respond(connection, status, "text/plain", text, (size_t)n);
@@ -284,9 +291,26 @@ static bool same_token(const char *a, const char *b)
     return differs == 0;
 }
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return rt_mhd.lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static struct rt_http_head head_of(struct MHD_Connection *connection)
+{
+    const char *length = header(connection, "Content-Length");
+
+    return (struct rt_http_head){.host = header(connection, "Host"),
+                                 .origin = header(connection, "Origin"),
+                                 .site = header(connection, "Sec-Fetch-Site"),
+                                 .type = header(connection, "Content-Type"),
+                                 .has_body = header(connection, "Transfer-Encoding") != NULL ||
+                                             (length != NULL && strtoull(length, NULL, 10) > 0)};
+}
+
 static bool is_let_in(const struct rt_http_server *s, struct MHD_Connection *connection)
 {
-    const char *said = rt_mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+    const char *said = header(connection, "Authorization");
 
     return s->token[0] == '\0' ||
            (said != NULL && strncasecmp(said, "Bearer ", 7) == 0 && same_token(s->token, said + 7));
@@ -318,8 +342,7 @@ static const struct rt_http_route *route_of(const struct rt_http_server *s, cons
 
 static bool is_too_large(const struct rt_http_server *s, struct MHD_Connection *connection)
 {
-    const char *told = rt_mhd.lookup_connection_value(connection, MHD_HEADER_KIND,
-                                                      "Content-Length");
+    const char *told = header(connection, "Content-Length");
 
     return told != NULL && strtoull(told, NULL, 10) > s->options.body_max;
 }
@@ -328,14 +351,21 @@ static bool is_too_large(const struct rt_http_server *s, struct MHD_Connection *
 static enum MHD_Result begin(struct rt_http_server *s, struct MHD_Connection *connection,
                              const char *method, const char *path, void **state)
 {
-    int status;
+    const struct rt_http_head head = head_of(connection);
+    char line[LINE];
+    int status = rt_http_door_refuses(&s->door, &head, line, sizeof(line));
 
+    if (status != 0)
+        return respond_line(connection, status, line);
     if (!is_let_in(s, connection))
         return respond_line(connection, 401, "a token is needed: Authorization: Bearer TOKEN");
     const struct rt_http_route *route = route_of(s, method, path, &status);
     if (route == NULL)
         return respond_line(connection, status,
                             status == 404 ? "no such address here" : "method not allowed");
+    status = rt_http_door_refuses_body(&s->door, &head, route->takes, line, sizeof(line));
+    if (status != 0)
+        return respond_line(connection, status, line);
     if (is_too_large(s, connection))
         return respond_line(connection, 413, "the body is too large");
     struct request *r = request_new(s, method, path);
@@ -544,10 +574,18 @@ static int start_daemon(struct rt_http_server *s, char *errmsg, size_t size)
 static int set_up(struct rt_http_server *s, char *errmsg, size_t size)
 {
     const struct rt_http_server_options *o = &s->options;
-    struct rt_http_listen at;
-    int rv = rt_http_listen_read(&at, o->listen != NULL ? o->listen : "127.0.0.1:0", errmsg, size);
+    int rv = rt_http_listen_read(&s->at, o->listen != NULL ? o->listen : "127.0.0.1:0", errmsg,
+                                 size);
 
-    if (rv == 0 && !at.is_local && !o->insecure && (o->token_file == NULL || o->cert_file == NULL))
+    s->door = (struct rt_http_door){.at = &s->at,
+                                    .names = o->allow_hosts,
+                                    .secure = o->cert_file != NULL,
+                                    .has_token = o->token_file != NULL};
+    if (rv == 0 && o->allow_hosts != NULL && !rt_http_door_names_fit(o->allow_hosts))
+        rv = fault(errmsg, size, ROTA_INVALID,
+                   "a name to allow is a host name or an address, without a port");
+    if (rv == 0 && !s->at.is_local && !o->insecure &&
+        (o->token_file == NULL || o->cert_file == NULL))
         rv = fault(
             errmsg, size, ROTA_INVALID,
             "listening beyond this machine needs a token and a certificate, or the option to be insecure");
@@ -556,7 +594,7 @@ static int set_up(struct rt_http_server *s, char *errmsg, size_t size)
     if (rv == 0)
         rv = rt_libmicrohttpd_load(errmsg, size);
     if (rv == 0)
-        rv = rt_http_listen_open(&at, &s->fd, &s->port, errmsg, size);
+        rv = rt_http_listen_open(&s->at, &s->fd, &s->port, errmsg, size);
     if (rv == 0 && !start_threads(s))
         rv = fault(errmsg, size, ROTA_NOMEM, "out of memory, or of threads");
     return rv == 0 ? start_daemon(s, errmsg, size) : rv;

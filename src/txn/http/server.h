@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small HTTP server on libmicrohttpd: routes to handlers, for rota-txn's own endpoints, the demo and tests.
  *
- *   a connection ──▶ token, route, length of the body ──▶ the body ──▶ handler, on a pool ──▶ answer, on any thread
- *                    └ 401, 404, 405, 413 at once          └ 413        └ it hangs: others go on
+ *   a connection ──▶ door, token, route, kind and length of the body ──▶ the body ──▶ handler, on a pool ──▶ answer, on any thread
+ *                    └ 421, 403, 401, 404, 405, 415, 413 at once          └ 413        └ it hangs: others go on
  *
  * - Listens on this machine only (127.0.0.1), unless told otherwise. Anything wider takes a token and TLS, or
  *   `insecure`.
+ * - A web page in somebody's browser cannot drive it: door.h.
  * - Requests that wait for their handler, or whose handler has not answered, cost no thread but the handler's own.
  * - The program gets no signal from the server, and none of the program's interrupts the server. */
 #ifndef RT_HTTP_SERVER_H
 #define RT_HTTP_SERVER_H
+
+#include "txn/http/door.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,6 +43,7 @@ struct rt_http_route {
     void *arg;
     bool
         quick; /* it never waits, and answers before it returns: called on the server's own thread */
+    enum rt_http_body takes;
 };
 
 struct rt_http_server_options {
@@ -48,9 +52,10 @@ struct rt_http_server_options {
         *key_file; /* PEM: https. The key may be in the same file (NULL). Both NULL: http */
     const char *
         token_file; /* its first line must be sent as `Authorization: Bearer TOKEN`. NULL: none is needed */
-    bool insecure;                      /* ... also where others can reach it */
-    size_t body_max;                    /* 0: 1 MB */
-    uint32_t threads;                   /* of the pool; 0: 8 */
+    bool insecure;           /* ... also where others can reach it */
+    const char *allow_hosts; /* names it is asked by beside its address, separated by commas */
+    size_t body_max;         /* 0: 1 MB */
+    uint32_t threads;        /* of the pool; 0: 8 */
     const struct rt_http_route *routes; /* not copied; the first that fits counts */
     size_t route_count;
 };

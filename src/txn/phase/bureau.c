@@ -47,6 +47,7 @@ int rt_bureau_listen(struct rt_bureau *d, const struct rt_bureau_options *option
                                                 .key_file = options->key_file,
                                                 .token_file = options->token_file,
                                                 .insecure = options->insecure,
+                                                .allow_hosts = options->allow_hosts,
                                                 .routes = options->routes,
                                                 .route_count = options->route_count};
     return rt_http_server_start(&d->server, &http, why, room);

@@ -40,8 +40,8 @@ struct rt_bureau_kind { /* all with the mutex */
 };
 
 struct rt_bureau_options {
-    const char *listen, *token_file, *cert_file, *key_file,
-        *ca_file; /* both as in the public header */
+    const char *listen, *token_file, *cert_file, *key_file, *ca_file,
+        *allow_hosts; /* all as in the public header */
     bool insecure;
     const struct rt_http_route *routes; /* not copied */
     size_t route_count;

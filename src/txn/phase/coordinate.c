@@ -330,13 +330,15 @@ static int set_address(struct rota_three *o, const struct rota_three_options *op
 static int start(struct rota_three *o, const struct rota_three_options *opts, char *why,
                  size_t room)
 {
-    o->routes[0] = (struct rt_http_route){"POST", RT_THREE_PATH, on_ask, o, false};
+    o->routes[0] = (struct rt_http_route){
+        .method = "POST", .path = RT_THREE_PATH, .handle = on_ask, .arg = o};
     const struct rt_bureau_options options = {.listen = opts->listen,
                                               .token_file = opts->token_file,
                                               .cert_file = opts->cert_file,
                                               .key_file = opts->key_file,
                                               .ca_file = opts->ca_file,
                                               .insecure = (opts->flags & ROTA_THREE_INSECURE) != 0,
+                                              .allow_hosts = opts->allow_hosts,
                                               .routes = o->routes,
                                               .route_count = 1};
     int rv = rt_bureau_init(&o->bureau, &kind, &options, why, room);

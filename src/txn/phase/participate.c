@@ -451,9 +451,9 @@ static int open_house(struct house *h, const struct rt_bureau_options *options, 
 static int run(struct house *h)
 {
     const struct rt_http_route routes[] = {
-        {"POST", RT_THREE_PATH, on_request, h, false},
-        {"GET", RT_THREE_PATH, on_list, h, false},
-        {"GET", "/metrics", on_metrics, h, false},
+        {.method = "POST", .path = RT_THREE_PATH, .handle = on_request, .arg = h},
+        {.method = "GET", .path = RT_THREE_PATH, .handle = on_list, .arg = h},
+        {.method = "GET", .path = "/metrics", .handle = on_metrics, .arg = h},
     };
     const struct rt_bureau_options options = {
         .listen = h->opts.listen,
@@ -462,6 +462,7 @@ static int run(struct house *h)
         .key_file = h->opts.key_file,
         .ca_file = h->opts.ca_file,
         .insecure = (h->opts.flags & ROTA_PARTICIPANT_INSECURE) != 0,
+        .allow_hosts = h->opts.allow_hosts,
         .routes = routes,
         .route_count = sizeof(routes) / sizeof(routes[0])};
     char why[LINE] = "";

@@ -7,6 +7,7 @@
 #include "txn/relay/broker.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rota.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -103,6 +105,22 @@ size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most)
         if (*at != '\0')
             out[count++] = at;
         at = next;
+    }
+    return count;
+}
+
+/* As rt_receipts_read, of a list in JSON, to whose strings OUT points. */
+static size_t read_list(json_t *list, const char **out, size_t most)
+{
+    size_t count = json_array_size(list);
+
+    if (!json_is_array(list) || count > most)
+        return SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = json_string_value(json_array_get(list, i));
+        if (out[i] == NULL || out[i][0] == '\0' ||
+            rt_receipts_fault(out[i], RT_EVENT_ID - 1) != NULL)
+            return SIZE_MAX;
     }
     return count;
 }
@@ -299,24 +317,32 @@ static void process(struct rt_receipts *r, struct rt_http_request *q, const char
     answer(q, 200, "application/json", said);
 }
 
-/* 200: written, with the number of rows changed; 400: no list of ids; 503: not now. */
+/* 200: written, with the number of rows changed; 400: no list of ids; 503: not now. The server lets only JSON in, and text
+ * with a token. */
 static void on_processed(struct rt_http_request *q, void *arg)
 {
+    const char *type = rt_http_request_header(q, "Content-Type");
+    bool is_text = type != NULL && strncasecmp(type, "text/plain", 10) == 0;
     const char **ids = calloc(IDS, sizeof(*ids));
-    char *text = malloc(q->size + 1);
+    char *text = is_text ? malloc(q->size + 1) : NULL;
+    json_t *list = is_text ? NULL : json_loadb(q->body, q->size, 0, NULL);
+    size_t n = SIZE_MAX;
 
-    if (ids != NULL && text != NULL) {
-        memcpy(text, q->body, q->size);
-        text[q->size] = '\0';
-        size_t n = rt_receipts_read(text, q->size, ids, IDS);
-        if (n > 0 && n != SIZE_MAX)
-            process(arg, q, ids, n);
-        else
-            answer(q, 400, "text/plain",
-                   "the body must have the ids of events, one per line, at most 1000\n");
-    } else {
+    if (text != NULL)
+        n = rt_receipts_read(memcpy(text, q->body, q->size + 1), q->size, ids,
+                             ids != NULL ? IDS : 0);
+    else if (list != NULL)
+        n = read_list(list, ids, ids != NULL ? IDS : 0);
+    if (ids == NULL || (is_text && text == NULL))
         answer(q, 503, "text/plain", "no memory\n");
-    }
+    else if (n > 0 && n != SIZE_MAX)
+        process(arg, q, ids, n);
+    else
+        answer(q, 400, "text/plain",
+               is_text ? "the body must have the ids of events, one per line, at most 1000\n"
+                       : "the body must be a list of the ids of events, at most 1000: "
+                         "[\"ID\", ...]\n");
+    json_decref(list);
     free(ids);
     free(text);
 }
@@ -327,8 +353,11 @@ static int listen_for(struct rt_receipts *r, char *errmsg, size_t size)
 
     if (opts.listen == NULL)
         return 0;
-    r->route = (struct rt_http_route){
-        .method = "POST", .path = RT_RECEIPTS_PATH, .handle = on_processed, .arg = r};
+    r->route = (struct rt_http_route){.method = "POST",
+                                      .path = RT_RECEIPTS_PATH,
+                                      .handle = on_processed,
+                                      .arg = r,
+                                      .takes = RT_HTTP_JSON_OR_TEXT};
     opts.threads = THREADS;
     opts.routes = &r->route;
     opts.route_count = 1;

@@ -61,7 +61,8 @@ static void handle(struct rt_http_request *r, void *arg)
 /* Until it is killed. */
 static int service(const struct role *r)
 {
-    static const struct rt_http_route route = {"POST", "/*", handle, NULL, false};
+    static const struct rt_http_route route = {
+        .method = "POST", .path = "/*", .handle = handle, .takes = RT_HTTP_ANY};
     const struct rt_http_server_options options = {
         .routes = &route, .route_count = 1, .threads = SERVICE_THREADS};
     struct rt_http_server *server;

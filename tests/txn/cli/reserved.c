@@ -30,7 +30,8 @@ static void serve(struct rt_http_request *r, void *arg)
 
 static void service_open(void)
 {
-    static const struct rt_http_route route = {.method = "POST", .path = "/*", .handle = serve};
+    static const struct rt_http_route route = {
+        .method = "POST", .path = "/*", .handle = serve, .takes = RT_HTTP_ANY};
     char why[RT_SERVICE_LINE];
 
     if (rt_http_calls_ready(why, sizeof(why)) != 0)

@@ -83,10 +83,15 @@ void house_start(struct house *h, const struct rt_http_server_options *options)
 
     *h = (struct house){.gate_open = false};
     const struct rt_http_route routes[] = {
-        {"POST", "/s/*", say_status, h, false}, {"POST", "/echo", echo, h, false},
-        {"POST", "/large", large, h, false},    {"POST", "/hang", hang, h, false},
-        {"POST", "/later", later, h, false},    {"POST", "/quick", echo, h, true},
-        {"GET", "/echo", echo, h, false},
+        {"POST", "/s/*", say_status, h, false, RT_HTTP_ANY},
+        {"POST", "/echo", echo, h, false, RT_HTTP_ANY},
+        {"POST", "/large", large, h, false, RT_HTTP_ANY},
+        {"POST", "/hang", hang, h, false, RT_HTTP_ANY},
+        {"POST", "/later", later, h, false, RT_HTTP_ANY},
+        {"POST", "/quick", echo, h, true, RT_HTTP_ANY},
+        {"GET", "/echo", echo, h, false, RT_HTTP_JSON},
+        {"POST", "/json", echo, h, false, RT_HTTP_JSON},
+        {"POST", "/text", echo, h, false, RT_HTTP_JSON_OR_TEXT},
     };
     memcpy(h->routes, routes, sizeof(routes));
     pthread_mutex_init(&h->mu, NULL);

@@ -13,7 +13,7 @@
  * /hang nothing until house_open_gate; /later 200 from another thread; /quick the same on the server's own. */
 struct house {
     struct rt_http_server *server;
-    struct rt_http_route routes[8];
+    struct rt_http_route routes[9];
     char base[64]; /* http://127.0.0.1:PORT */
     pthread_mutex_t mu;
     pthread_cond_t changed;

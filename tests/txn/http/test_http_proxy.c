@@ -120,7 +120,8 @@ static void some_of_a_hundred_by_chance(void **state)
 
 static int set_up(void **state)
 {
-    static const struct rt_http_route route = {"POST", "/*", serve, NULL, false};
+    static const struct rt_http_route route = {
+        .method = "POST", .path = "/*", .handle = serve, .takes = RT_HTTP_ANY};
     const struct rt_http_server_options options = {.routes = &route, .route_count = 1};
     struct rt_proxy_options through = {.framing = &rt_proxy_http, .seed = 7};
     char errmsg[256];

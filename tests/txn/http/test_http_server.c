@@ -94,11 +94,11 @@ static void doors(void **state)
     assert_int_equal(status_of(h, house.base, "/later", "x"), 200);
     assert_int_equal(status_of(h, house.base, "/nowhere", "x"), 404);
     assert_int_equal(status_of(h, house.base, "/echo/more", "x"), 404);
-    raw(rt_http_server_port(house.server), "GET /s/200 HTTP/1.1\r\nHost: h\r\n\r\n", out,
+    raw(rt_http_server_port(house.server), "GET /s/200 HTTP/1.1\r\nHost: localhost\r\n\r\n", out,
         sizeof(out));
     assert_non_null(strstr(out, " 405 "));
     out[0] = '\0';
-    raw(rt_http_server_port(house.server), "GET /echo?q=1 HTTP/1.1\r\nHost: h\r\n\r\n", out,
+    raw(rt_http_server_port(house.server), "GET /echo?q=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", out,
         sizeof(out));
     assert_non_null(strstr(out, " 200 "));
     out[0] = '\0';
@@ -122,7 +122,7 @@ static void too_large(void **state)
     body[99] = '\0';
     assert_int_equal(status_of(h, house.base, "/echo", body), 200);
     raw(rt_http_server_port(house.server), /* nothing is said of its length before */
-        "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         "40\r\n0123456789012345678901234567890123456789012345678901234567890123\r\n"
         "40\r\n0123456789012345678901234567890123456789012345678901234567890123\r\n0\r\n\r\n",
         out, sizeof(out));
@@ -159,6 +159,137 @@ static void who_is_let_in(void **state)
     rt_http_calls_close(h);
 }
 
+/* The status of the answer to a request with this HEAD and the body {}. */
+static int status_to(uint16_t port, const char *line, const char *head, char *out, size_t room)
+{
+    char text[600];
+
+    out[0] = '\0';
+    snprintf(text, sizeof(text), "%s HTTP/1.1\r\n%sContent-Length: 2\r\n\r\n{}", line, head);
+    raw(port, text, out, room);
+    return strncmp(out, "HTTP/1.1 ", 9) == 0 ? atoi(out + 9) : 0;
+}
+
+#define JSON "Content-Type: application/json\r\n"
+
+static void web_pages_cannot_ask(void **state)
+{
+    struct house house;
+    char out[1000];
+
+    (void)state;
+    house_start(&house, &(struct rt_http_server_options){0});
+    uint16_t port = rt_http_server_port(house.server);
+    const struct {
+        const char *line, *head;
+        int status;
+    } all[] = {
+        {"POST /json", "Host: localhost:1\r\n" JSON, 200},
+        {"POST /json", "Host: LOCALHOST\r\n" JSON, 200},
+        {"POST /json", "Host: 127.0.0.1\r\nContent-Type: Application/JSON; charset=utf-8\r\n", 200},
+        {"POST /json", "Host: evil.example\r\n" JSON, 421},
+        {"POST /json", "Host: 127.0.0.1.evil.example\r\n" JSON, 421},
+        {"POST /json", "Host: 192.0.2.1\r\n" JSON, 421},
+        {"POST /json", "Host: localhost@evil.example\r\n" JSON, 421},
+        {"POST /json", "Host: \r\n" JSON, 421},
+        {"GET /echo", "Host: evil.example\r\n", 421}, /* DNS rebinding reads, too */
+        {"POST /nowhere", "Host: evil.example\r\n", 421},
+        {"POST /json", "Host: localhost\r\nOrigin: https://evil.example\r\n" JSON, 403},
+        {"POST /json", "Host: localhost\r\nOrigin: http://localhost:3000\r\n" JSON, 403},
+        {"POST /json", "Host: localhost\r\nOrigin: null\r\n" JSON, 403},
+        {"OPTIONS /json", "Host: localhost\r\nOrigin: https://evil.example\r\n", 403},
+        {"GET /echo", "Host: localhost\r\nSec-Fetch-Site: cross-site\r\n", 403},
+        {"GET /echo", "Host: localhost\r\nSec-Fetch-Site: same-site\r\n", 403},
+        {"GET /echo", "Host: localhost\r\nSec-Fetch-Site: none\r\n" JSON,
+         200}, /* typed by a person */
+        {"POST /json", "Host: localhost\r\nOrigin: http://localhost\r\n" JSON, 200},
+        {"POST /json", "Host: localhost:9\r\nOrigin: https://localhost:9\r\n" JSON, 200},
+        {"POST /json", "Host: localhost\r\n", 415},
+        {"POST /json", "Host: localhost\r\nContent-Type: text/plain\r\n", 415},
+        {"POST /json", "Host: localhost\r\nContent-Type: application/jsonp\r\n", 415},
+        {"POST /json", "Host: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+         415},
+        {"POST /text", "Host: localhost\r\nContent-Type: text/plain\r\n", 415}, /* no token */
+        {"POST /text", "Host: localhost\r\n" JSON, 200},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        int status = status_to(port, all[i].line, all[i].head, out, sizeof(out));
+        if (status != all[i].status || strstr(out, "X-Content-Type-Options: nosniff") == NULL ||
+            strstr(out, "Cache-Control: no-store") == NULL)
+            fail_msg("%s %s: %d: %s", all[i].line, all[i].head, status, out);
+    }
+    house_stop(&house);
+}
+
+static void names_it_is_asked_by(void **state)
+{
+    struct house house;
+    char out[1000];
+
+    (void)state;
+    house_start(&house, &(struct rt_http_server_options){
+                            .allow_hosts = "db.example,other.example",
+                            .token_file = write_file("names-token", "right\n")});
+    uint16_t port = rt_http_server_port(house.server);
+#define TOKEN "Authorization: Bearer right\r\n"
+    assert_int_equal(status_to(port, "POST /json", "Host: DB.example:80\r\n" TOKEN JSON, out, 1000),
+                     200);
+    assert_int_equal(status_to(port, "POST /json", "Host: other.example\r\n" TOKEN JSON, out, 1000),
+                     200);
+    assert_int_equal(status_to(port, "POST /json", "Host: b.example\r\n" TOKEN JSON, out, 1000),
+                     421);
+    assert_int_equal(status_to(port, "POST /json", "Host: db.example.\r\n" TOKEN JSON, out, 1000),
+                     421);
+    assert_int_equal(status_to(port, "POST /json", "Host: db.example\r\n" JSON, out, 1000), 401);
+    assert_int_equal(status_to(port, "POST /text",
+                               "Host: localhost\r\nContent-Type: text/plain\r\n" TOKEN, out, 1000),
+                     200);
+    house_stop(&house);
+}
+
+/* By the rules alone, where it listens at other addresses. */
+static void hosts_of_other_addresses(void **state)
+{
+    static const struct {
+        const char *at, *host, *origin;
+        int status;
+    } all[] = {
+        {"0.0.0.0:80", "192.0.2.1", NULL, 0},
+        {"0.0.0.0:80", "[2001:db8::1]:80", NULL, 0},
+        {"0.0.0.0:80", "h.example", NULL, 421},
+        {"[::1]:80", "[::1]:80", NULL, 0},
+        {"[::1]:80", "[0:0:0:0:0:0:0:1]", NULL, 0},
+        {"[::1]:80", "127.0.0.1", NULL, 421},
+        {"[::1]:80", "[::1", NULL, 421},
+        {"[::1]:80", "::1", NULL, 421},
+        {"127.0.0.2:80", "127.0.0.2", NULL, 0},
+        {"127.0.0.2:80", "127.0.0.1", NULL, 421},
+        {"127.0.0.1:80", NULL, NULL, 0},
+        {"127.0.0.1:80", NULL, "http://localhost", 403},
+        {"127.0.0.1:80", "localhost:80:80", NULL, 421},
+        {"127.0.0.1:80", "localhost", "https://localhost", 0},
+    };
+    char line[300];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rt_http_listen at;
+        assert_int_equal(rt_http_listen_read(&at, all[i].at, line, sizeof(line)), 0);
+        const struct rt_http_door door = {.at = &at};
+        const struct rt_http_head head = {.host = all[i].host, .origin = all[i].origin};
+        if (rt_http_door_refuses(&door, &head, line, sizeof(line)) != all[i].status)
+            fail_msg("%zu: %s at %s", i, all[i].host, all[i].at);
+    }
+    struct rt_http_listen at;
+    assert_int_equal(rt_http_listen_read(&at, "127.0.0.1:80", line, sizeof(line)), 0);
+    const struct rt_http_door secure = {.at = &at, .secure = true};
+    const struct rt_http_head plain = {.host = "localhost", .origin = "http://localhost"};
+    const struct rt_http_head named = {.host = "db.example:80"};
+    assert_int_equal(rt_http_door_refuses(&secure, &plain, line, sizeof(line)), 403);
+    assert_int_equal(rt_http_door_refuses(&secure, &named, line, sizeof(line)), 421);
+    assert_non_null(strstr(line, "--allow-host db.example ")); /* what to do */
+}
+
 static void what_is_refused(void **state)
 {
     struct rt_certs certs;
@@ -189,6 +320,9 @@ static void what_is_refused(void **state)
          ROTA_INVALID,
          "belong together"},
         {{.key_file = certs.server_key}, ROTA_INVALID, "certificate"},
+        {{.allow_hosts = "h.example:80"}, ROTA_INVALID, "without a port"},
+        {{.allow_hosts = "h.example,"}, ROTA_INVALID, "a host name"},
+        {{.allow_hosts = "*"}, ROTA_INVALID, "a host name"},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         int rv = rt_http_server_start(&s, &all[i].options, errmsg, sizeof(errmsg));
@@ -276,7 +410,8 @@ static void keep(struct rt_http_request *r, void *arg)
 
 static void an_answer_after_the_end(void **state)
 {
-    const struct rt_http_route route = {"POST", "/keep", keep, NULL, false};
+    const struct rt_http_route route = {
+        .method = "POST", .path = "/keep", .handle = keep, .takes = RT_HTTP_ANY};
     struct rt_http_calls *h = calls_open();
     struct rt_http_server *s = NULL;
     char errmsg[256], url[100];
@@ -306,7 +441,8 @@ static void no_memory(void **state)
 {
     (void)state;
     for (long n = 1;; n++) {
-        const struct rt_http_route route = {"POST", "/keep", keep, NULL, false};
+        const struct rt_http_route route = {
+            .method = "POST", .path = "/keep", .handle = keep, .takes = RT_HTTP_ANY};
         struct rt_http_server *s = NULL;
         char errmsg[256], out[300] = "";
         scarce_begin();
@@ -320,7 +456,7 @@ static void no_memory(void **state)
         if (rv == 0) {
             int fd = rt_http_open(rt_http_server_port(s));
             static const char request[] =
-                "POST /keep?a=b HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
+                "POST /keep?a=b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx";
             (void)send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL);
             /* Either it is handed on, or the connection is closed. */
             while (kept == NULL && recv(fd, out, sizeof(out), MSG_DONTWAIT) != 0)
@@ -347,6 +483,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(doors),
         cmocka_unit_test(too_large),
         cmocka_unit_test(who_is_let_in),
+        cmocka_unit_test(web_pages_cannot_ask),
+        cmocka_unit_test(names_it_is_asked_by),
+        cmocka_unit_test(hosts_of_other_addresses),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(handlers_that_hang),
         cmocka_unit_test(the_end_waits_for_who_is_there),

@@ -484,7 +484,8 @@ static void what_an_open_one_costs(void **state)
 
 static int set_up(void **state)
 {
-    static const struct rt_http_route route = {"POST", "/*", serve, NULL, false};
+    static const struct rt_http_route route = {
+        .method = "POST", .path = "/*", .handle = serve, .takes = RT_HTTP_ANY};
     char errmsg[256];
 
     (void)state;

@@ -168,7 +168,7 @@ static void reported_by_a_topic_and_doubled_late_or_bad_ones_do_no_harm(void **s
 static void reported_over_http_and_doubled_or_bad_ones_do_no_harm(void **state)
 {
     uint16_t port;
-    char where[64], id[64], said[300];
+    char where[64], id[64], list[200], said[300];
 
     (void)state;
     pid_t relay = relay_up(&port);
@@ -178,12 +178,17 @@ static void reported_over_http_and_doubled_or_bad_ones_do_no_harm(void **state)
     last_id(id, sizeof(id));
     int fd = rt_http_open(port);
     assert_true(fd >= 0);
-    assert_int_equal(rt_http_post(fd, "/processed", id, said, sizeof(said)), 0);
+    snprintf(list, sizeof(list), "[\"%s\", \"%s\"]", id, id);
+    assert_int_equal(rt_http_post(fd, "/processed", list, said, sizeof(said)), 0);
     assert_string_equal(said, "{\"processed\": 0}\n"); /* it was before */
-    assert_int_equal(rt_http_post(fd, "/processed", "no-such-event", said, sizeof(said)), 0);
+    assert_int_equal(rt_http_post(fd, "/processed", "[\"no-such-event\"]", said, sizeof(said)), 0);
     assert_string_equal(said, "{\"processed\": 0}\n");
-    assert_int_equal(rt_http_post(fd, "/processed", "\x01", said, sizeof(said)), 0);
-    assert_non_null(strstr(said, "ids of events"));
+    static const char *const bad[] = {"\x01",       "x",      "[]",       "[\"a\\u0001\"]",
+                                      "[\"a\", 1]", "[\"\"]", "[\"[1]\"]"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(rt_http_post(fd, "/processed", bad[i], said, sizeof(said)), 0);
+        assert_non_null(strstr(said, "ids of events"));
+    }
     assert_int_equal(rt_http_post(fd, "/processed", "{\"id\": \"x\"}", said, sizeof(said)), 0);
     assert_non_null(
         strstr(said, "ids of events")); /* it is easily done, and nothing was processed */

@@ -99,7 +99,8 @@ class Server:
                 http.client.HTTPConnection(*at, timeout=timeout))
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         try:
-            conn.request("GET" if data is None else "POST", path if raw else BASE + path, data, headers or {})
+            conn.request("GET" if data is None else "POST", path if raw else BASE + path, data,
+                         {"Content-Type": "application/json", **(headers or {})})
         except (BrokenPipeError, ConnectionResetError):
             if conn.sock is None:  # it died
                 return 0, ""  # else it was answered before all was sent: too large

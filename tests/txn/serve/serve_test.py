@@ -390,6 +390,27 @@ def test_large(server, services):
             server.wait(gid, "failed")
 
 
+def test_doors(services, start, program, journal):
+    """A web page cannot have it call anybody, and names that it was not told are not its own."""
+    server = start("--allow-host", "tx.example", "--allow-host", "other.example")
+    work = msg(services, "doors")
+    for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403),
+                            ({"Content-Type": "text/plain"}, 415), ({"Sec-Fetch-Site": "cross-site"}, 403)):
+        for path in ("prepare", "submit", "registerBranch"):
+            told = server.ask(path, work, headers=headers)
+            assert told[0] == status and told[1].count("\n") == 1, (headers, path, told)
+    assert "--allow-host evil.example" in server.ask("newGid", headers={"Host": "evil.example"})[1]
+    assert services.paths("doors") == []
+    for host in ("tx.example", "Other.Example:36789"):
+        assert server.ask("newGid", headers={"Host": host})[0] == 200
+    good(server.ask("submit", msg(services, "doors", wait_result=True), headers={"Host": "tx.example"}))
+    assert services.paths("doors") == ["/one", "/two"]
+    server.end()
+    told = subprocess.run([program, "--journal", journal, "serve", "--listen", "127.0.0.1:0", "--allow-host", "a:1"],
+                          stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+    assert told.returncode == 64 and "without a port" in told.stderr, told
+
+
 def listens_not(program, journal, *how):
     """One line, and what to do."""
     told = subprocess.run([program, "--journal", journal, "serve", "--listen", "0.0.0.0:0", *how], stderr=subprocess.PIPE,
@@ -439,6 +460,7 @@ def test_guarded(program, make_certs, journal, folder):
 
 def main():
     program, make_certs, journal, only = *sys.argv[1:4], sys.argv[4:]
+    ran = []
     folder, started, services = tempfile.mkdtemp(prefix="rota-serve-"), [], Services()
     journal = "file:" + os.path.join(folder, "journal") if journal == "file" else journal
 
@@ -450,6 +472,7 @@ def main():
         if not only or test.__name__[5:] in only:
             began = time.monotonic()
             test(*args)
+            ran.append(test.__name__)
             print("ok %s %.1f s" % (test.__name__, time.monotonic() - began), flush=True)
 
     try:
@@ -461,7 +484,7 @@ def main():
         server.end()
         for test in (test_ends, test_claimed, test_late):
             run(test, services, start)
-        for test in (test_shown, test_elsewhere, test_vouched, test_decider):
+        for test in (test_shown, test_elsewhere, test_vouched, test_decider, test_doors):
             run(test, services, start, program, journal)
         if "person" in only:
             run(test_person, services, start, program, journal)
@@ -471,6 +494,7 @@ def main():
             if s.process.poll() is None:
                 s.kill()
         shutil.rmtree(folder)
+    print("%d passed, 0 failed" % len(ran))
 
 
 main()

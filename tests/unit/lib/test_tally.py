@@ -30,6 +30,8 @@ KINDS = [  # what it prints, how it ends, cases passed and failed
     ("[==========] Running 3 test(s).\n" + PASSED % 3, "exit 0", 3, 0),
     ("[==========] Running 3 test(s).\n" + PASSED % 2, "exit 0", 2, 1),
     ("4 passed, 1 failed, 2 skipped\n", "exit 0", 4, 1),
+    ("ok one\nok two\n", "exit 0", 1, 0),  # it does not count
+    ("ok one\nok two\n2 passed, 0 failed\n", "exit 0", 2, 0),
 ]
 PLANTED = [  # what it says must match "I[45] is violated"
     ("I4 is violated", "exit 1", 1, 0),

@@ -160,7 +160,8 @@ int rt_counter_serve(const struct rt_stage *stage, void *arg)
 {
     struct service s = {.stage = stage, .number = *(int *)arg};
     const char *name = rt_order_names[s.number];
-    const struct rt_http_route routes[] = {{"POST", "/*", handle, &s, false}};
+    const struct rt_http_route routes[] = {
+        {.method = "POST", .path = "/*", .handle = handle, .arg = &s, .takes = RT_HTTP_ANY}};
     struct rt_http_server_options options = {.threads = 1, .routes = routes, .route_count = 1};
     struct rt_http_server *server;
     char path[PATH_MAX + 32], why[160];

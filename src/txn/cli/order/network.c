@@ -146,7 +146,8 @@ static void handle(struct rt_http_request *r, void *arg)
 int rt_network_run(const struct rt_stage *stage, void *arg)
 {
     struct network n = {.stage = stage};
-    const struct rt_http_route routes[] = {{"POST", "/*", handle, &n, false}};
+    const struct rt_http_route routes[] = {
+        {.method = "POST", .path = "/*", .handle = handle, .arg = &n, .takes = RT_HTTP_ANY}};
     struct rt_http_server_options options = {.routes = routes, .route_count = 1};
     struct rt_http_server *server;
     char why[160];

@@ -108,17 +108,19 @@ int rt_job_participant(struct rt_args *args, int argc, char **argv)
     }
     if (optind + 1 != argc)
         return rt_args_usage("participant", "the URL of its database is missing");
-    struct rota_participant_options opts = {.listen = listen,
-                                            .token_file = wire.token_file,
-                                            .cert_file = wire.cert_file,
-                                            .key_file = wire.key_file,
-                                            .ca_file = wire.ca_file,
-                                            .flags = wire.insecure ? ROTA_PARTICIPANT_INSECURE : 0,
-                                            .stop_fd = signals(),
-                                            .log = on_log,
-                                            .attention = on_attention,
-                                            .listens = on_listens,
-                                            .resource = name};
+    struct rota_participant_options opts = {
+        .listen = listen,
+        .token_file = wire.token_file,
+        .cert_file = wire.cert_file,
+        .key_file = wire.key_file,
+        .ca_file = wire.ca_file,
+        .allow_hosts = wire.allow_hosts[0] != 0 ? wire.allow_hosts : NULL,
+        .flags = wire.insecure ? ROTA_PARTICIPANT_INSECURE : 0,
+        .stop_fd = signals(),
+        .log = on_log,
+        .attention = on_attention,
+        .listens = on_listens,
+        .resource = name};
     int code = run_with_hook(argv[optind], args->resources, &opts);
     close(opts.stop_fd);
     return code;

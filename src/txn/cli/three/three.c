@@ -144,13 +144,15 @@ static void leave_at(const sigset_t *set)
 
 static int run(const struct rt_visit *v, struct wish *wish, const sigset_t *waits)
 {
-    const struct rota_three_options opts = {.listen = wish->listen,
-                                            .address = wish->address,
-                                            .token_file = wish->wire.token_file,
-                                            .cert_file = wish->wire.cert_file,
-                                            .key_file = wish->wire.key_file,
-                                            .ca_file = wish->wire.ca_file,
-                                            .flags = wish->wire.insecure ? ROTA_THREE_INSECURE : 0};
+    const struct rota_three_options opts = {
+        .listen = wish->listen,
+        .address = wish->address,
+        .token_file = wish->wire.token_file,
+        .cert_file = wish->wire.cert_file,
+        .key_file = wish->wire.key_file,
+        .ca_file = wish->wire.ca_file,
+        .allow_hosts = wish->wire.allow_hosts[0] != 0 ? wish->wire.allow_hosts : NULL,
+        .flags = wish->wire.insecure ? ROTA_THREE_INSECURE : 0};
     struct rota_three *c = NULL;
     int code = RT_EXIT_OK, signo;
     int err = rota_three_open(v->m, &opts, &c);

@@ -35,11 +35,13 @@ static const char help[] =
     "      --strict-order    publish the next of a key once the last is processed\n"
     "      --receipts SOURCE  where consumers report what they processed: a queue, a\n"
     "                        stream (NATS: or STREAM/SUBJECT)\n"
-    "      --listen ADDRESS:PORT  ... or by POST /processed, one id per line; outside\n"
-    "                        this machine only with --token-file and --tls-cert\n"
+    "      --listen ADDRESS:PORT  ... or by POST /processed, a JSON list of ids;\n"
+    "                        outside this machine only with --token-file, --tls-cert\n"
     "      --tls-cert FILE   PEM, for https; --tls-key FILE if the key is not in it\n"
     "      --token-file FILE  require its first line as 'Authorization: Bearer ...'\n"
     "      --insecure        allow other machines without token and certificate\n"
+    "      --allow-host NAME  a host name it is asked by, if it is not localhost or\n"
+    "                        the address; may be given several times\n"
     "      --on-dead WHAT    block: a dead event holds up its key; skip (default)\n"
     "      --clean-after TIME  delete rows finished this long ago (24h; 0: never)\n"
     "      --metrics FILE    write Prometheus metrics to FILE every 10 s\n"
@@ -72,6 +74,7 @@ enum letter {
     TLS_KEY,
     TOKEN_FILE,
     INSECURE,
+    ALLOW_HOST,
     JSON,
 };
 
@@ -97,6 +100,7 @@ static const struct option options[] = {
     {"tls-key", required_argument, NULL, TLS_KEY},
     {"token-file", required_argument, NULL, TOKEN_FILE},
     {"insecure", no_argument, NULL, INSECURE},
+    {"allow-host", required_argument, NULL, ALLOW_HOST},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
@@ -156,6 +160,11 @@ static int take(struct rt_relay_wish *w, int c, const char *word)
     case JSON:
         w->json = true;
         return RT_EXIT_OK;
+    case ALLOW_HOST:
+        w->http.allow_hosts = w->allow_hosts;
+        return rt_http_door_add(w->allow_hosts, sizeof(w->allow_hosts), optarg)
+                   ? RT_EXIT_OK
+                   : rt_relay_usage("--allow-host: too many names");
     case MAP:
         return take_map(w);
     case LANES:
@@ -190,10 +199,11 @@ static int check(const struct rt_relay_wish *w, int argc, char **argv)
         return rt_relay_usage("--to is missing: the broker");
     if (w->json && !w->once && !w->dry_run)
         return rt_relay_usage("--json is for --once and --dry-run");
-    if (w->http.listen == NULL && (w->http.token_file != NULL || w->http.cert_file != NULL ||
-                                   w->http.key_file != NULL || w->http.insecure))
-        return rt_relay_usage("--tls-cert, --tls-key, --token-file and --insecure are for "
-                              "--listen");
+    if (w->http.listen == NULL &&
+        (w->http.token_file != NULL || w->http.cert_file != NULL || w->http.key_file != NULL ||
+         w->http.insecure || w->http.allow_hosts != NULL))
+        return rt_relay_usage("--tls-cert, --tls-key, --token-file, --insecure and --allow-host "
+                              "are for --listen");
     if (w->store.until_published && (w->receipts != NULL || w->http.listen != NULL))
         return rt_relay_usage("with --until published nobody reports: without --receipts and "
                               "--listen");

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <rota.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include <string.h>
 
 #define HTTP_NS (6 * INT64_C(1000000000)) /* a relay's database answers within 5 s */
-#define AT_ONCE 100 /* ids of one receipt: they fit into 32 KB, sent by HTTP */
+#define AT_ONCE 80 /* ids of one receipt: they fit into 32 KB, sent by HTTP, whatever is escaped */
 
 struct asking { /* one request, and whoever waits for it */
     struct rt_service_call call;
@@ -101,10 +102,23 @@ static int ask(struct rt_report *r, struct asking *a)
     return err;
 }
 
-static int by_http(struct rt_report *r, const char *text, char *errmsg, size_t size)
+/* ["ID", ...], to be freed; NULL: no memory. */
+static char *json_of(const char *const *ids, size_t n)
+{
+    json_t *list = json_array();
+    bool whole = list != NULL;
+
+    for (size_t i = 0; i < n && whole; i++)
+        whole = json_array_append_new(list, json_string(ids[i])) == 0;
+    char *text = whole ? json_dumps(list, JSON_COMPACT) : NULL;
+    json_decref(list);
+    return text;
+}
+
+static int post(struct rt_report *r, const char *text, char *errmsg, size_t size)
 {
     const struct rt_http_payload p = {.urls = {"", RT_RECEIPTS_PATH, ""},
-                                      .type = "text/plain",
+                                      .type = "application/json",
                                       .body = text,
                                       .size = strlen(text)};
     size_t bytes = 0;
@@ -130,6 +144,19 @@ static int by_http(struct rt_report *r, const char *text, char *errmsg, size_t s
     return ROTA_UNREACHABLE;
 }
 
+static int by_http(struct rt_report *r, const char *const *ids, size_t n, char *errmsg, size_t size)
+{
+    char *text = json_of(ids, n);
+
+    if (text == NULL) {
+        snprintf(errmsg, size, "no memory");
+        return ROTA_NOMEM;
+    }
+    int err = post(r, text, errmsg, size);
+    free(text);
+    return err;
+}
+
 /* The first N. */
 static int send_some(struct rt_report *r, size_t n, char *errmsg, size_t size)
 {
@@ -144,7 +171,7 @@ static int send_some(struct rt_report *r, size_t n, char *errmsg, size_t size)
     }
     if (r->db != NULL)
         return by_db(r, ids, n, errmsg, size);
-    return r->topic != NULL ? by_topic(r, text, errmsg, size) : by_http(r, text, errmsg, size);
+    return r->topic != NULL ? by_topic(r, text, errmsg, size) : by_http(r, ids, n, errmsg, size);
 }
 
 int rt_report_send(struct rt_report *r, char *errmsg, size_t size)
