@@ -147,8 +147,9 @@ static bool attach_made(struct rt_party *p)
     if (is_state(said, "42501"))
         return rt_party_end(p, RT_REPLY_NO, error_of(said), "the table of markers is missing: " DDL,
                             TABLE_NAME(p));
-    /* If two make it at once, one of them is told that it is there. */
-    if (said->failed && !is_state(said, "23505") && !is_state(said, "42P07"))
+    /* If several make it at once, all but one are told that it is there, or its row type, or a key of the catalogue. */
+    if (said->failed && !is_state(said, "42P07") && !is_state(said, "42710") &&
+        !is_state(said, "23505"))
         return rt_party_end(p, RT_REPLY_NO, error_of(said), "%s", said->text);
     return say_table(p);
 }

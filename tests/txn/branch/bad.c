@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 static enum rt_reply attach(struct seat *s)
@@ -107,6 +108,43 @@ static void the_marker_table_cannot_be_made(void **state)
     assert_int_equal(seat_err(), ROTA_AUTH);
     ASSERT_SAYS(&s, "CREATE TABLE IF NOT EXISTS");
     seat_close(&s);
+}
+
+#define MAKERS 24
+#define ROUNDS 10
+
+static void *attach_alone(void *arg)
+{
+    struct seat *s = arg;
+    struct rt_party_op op = {.what = RT_PARTY_ATTACH};
+
+    return rt_party_do(s->party, &op) == RT_REPLY_DONE ? s : NULL;
+}
+
+/* PostgreSQL tells whoever comes second that the table, its row type, or a key of its catalogue is there already. */
+static void the_marker_table_is_made_by_many_at_once(void **state)
+{
+    struct seat seats[MAKERS];
+    pthread_t threads[MAKERS];
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        HERE->admin("DROP TABLE IF EXISTS many_marks");
+        for (int i = 0; i < MAKERS; i++) {
+            seat_bare(&seats[i], HERE, 0, false);
+            snprintf(seats[i].party->marks, sizeof(seats[i].party->marks), "many_marks");
+        }
+        for (int i = 0; i < MAKERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, attach_alone, &seats[i]), 0);
+        for (int i = 0; i < MAKERS; i++) {
+            void *made;
+            pthread_join(threads[i], &made);
+            if (made == NULL)
+                fail_msg("round %d: %s", round, seats[i].party->errmsg);
+        }
+        for (int i = 0; i < MAKERS; i++)
+            seat_close(&seats[i]);
+    }
 }
 
 #ifdef SITE_IS_MYSQL
@@ -434,6 +472,7 @@ const struct CMUnitTest cases_bad[] = {
     cmocka_unit_test(what_a_connection_may_not),
     cmocka_unit_test(an_unknown_name),
     cmocka_unit_test(the_marker_table_cannot_be_made),
+    cmocka_unit_test(the_marker_table_is_made_by_many_at_once),
 #ifdef SITE_IS_MYSQL
     cmocka_unit_test(markers_in_myisam),
     cmocka_unit_test(a_branch_that_changed_myisam_votes_no),
