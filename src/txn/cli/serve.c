@@ -85,7 +85,7 @@ static bool wait_for(const sigset_t *set, int64_t ms)
 struct wish {
     struct rt_http_server_options server;
     uint64_t takeover_ms;
-    char allow_hosts[1024];
+    char allow_hosts[4000];
 };
 
 static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv, bool *over)
@@ -110,8 +110,10 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
         } else if (c == 'i') {
             wish->server.insecure = true;
         } else if (c == 'a') {
-            if (!rt_http_door_add(wish->allow_hosts, sizeof(wish->allow_hosts), optarg))
-                return rt_args_usage("serve", "--allow-host: too many names");
+            const char *wrong = rt_http_door_add(wish->allow_hosts, sizeof(wish->allow_hosts),
+                                                 optarg);
+            if (wrong != NULL)
+                return rt_args_usage("serve", "%s", wrong);
             wish->server.allow_hosts = wish->allow_hosts;
         } else if (c == 'o') {
             if (!rt_options_duration_ms(optarg, &wish->takeover_ms) || wish->takeover_ms < 1000 ||

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 
 #define HEADS_MAX 65536 /* bytes of all heads of an answer */
-#define SAID_MAX 120    /* of a refusal's body, for people */
+#define SAID_MAX 200    /* of a refusal's body, for people */
 /* Bytes read at once: libcurl allocates them for each call, and most answers are short. (Its default is 16 KB.) */
 #define READ_SIZE 1024L
 #define CA_CACHE_S 300L /* a new CA file takes effect after this */
@@ -344,6 +344,9 @@ static void judge_status(struct rt_http_flight *f, int status)
         c->reply = c->op == RT_SERVICE_TRY ? RT_REPLY_YES : RT_REPLY_DONE;
     } else if (status == 409) {
         judge_refusal(f);
+    } else if (status == 421 || status == 415) { /* a server of ours says what to change */
+        int n = f->body_size < SAID_MAX ? (int)f->body_size : SAID_MAX;
+        rt_http_talk_lost(f, "answered %d: %.*s", status, n, f->body != NULL ? f->body : "");
     } else {
         rt_http_talk_lost(
             f,

@@ -31,7 +31,8 @@ static bool read_ip(const char *text, struct in6_addr *out)
 /* The name of N bytes at TEXT: a host without a port. */
 static bool read_name(struct host *out, const char *text, size_t n)
 {
-    if (n == 0 || n >= sizeof(out->name))
+    n -= n > 1 && text[n - 1] == '.'; /* as DNS has it */
+    if (n == 0 || n >= sizeof(out->name) || !(isalnum((unsigned char)text[0]) || text[0] == ':'))
         return false;
     for (size_t i = 0; i < n; i++)
         if (text[i] == '\0' || !is_host_char(text[i]))
@@ -56,13 +57,15 @@ static bool read_host(struct host *out, const char *text)
     return *rest == '\0' && read_name(out, text + brackets, n - brackets);
 }
 
-static bool is_named(const char *names, const char *name)
+static bool is_named(const char *names, const struct host *host)
 {
-    size_t n = strlen(name);
+    struct host one;
 
     for (const char *at = names; at != NULL; at = strchr(at, ',')) {
         at += *at == ',';
-        if (strncasecmp(at, name, n) == 0 && (at[n] == '\0' || at[n] == ','))
+        if (read_name(&one, at, strcspn(at, ",")) &&
+            (host->is_ip && one.is_ip ? memcmp(&host->ip, &one.ip, sizeof(one.ip)) == 0
+                                      : strcasecmp(one.name, host->name) == 0))
             return true;
     }
     return false;
@@ -82,7 +85,7 @@ static bool is_own(const struct rt_http_listen *at, const struct in6_addr *ip)
 
 static bool answers_for(const struct rt_http_door *door, const struct host *host)
 {
-    return strcasecmp(host->name, "localhost") == 0 || is_named(door->names, host->name) ||
+    return strcasecmp(host->name, "localhost") == 0 || is_named(door->names, host) ||
            (host->is_ip && is_own(door->at, &host->ip));
 }
 
@@ -100,20 +103,22 @@ int rt_http_door_refuses(const struct rt_http_door *door, const struct rt_http_h
 {
     struct host host;
 
-    /* Without a Host (HTTP/1.0) it is no browser, and no name that could lead here. */
     if (head->host != NULL && !read_host(&host, head->host)) {
-        snprintf(line, size, "the Host of this request is neither a name nor an address");
+        snprintf(line, size,
+                 "the Host of this request is neither a name nor an address: correct its URL");
         return 421;
     }
     if (head->host != NULL && !answers_for(door, &host)) {
         snprintf(line, size,
-                 "this server does not answer for the name %.200s: start it with "
-                 "--allow-host %.200s if it should",
-                 host.name, host.name);
+                 "start it with --allow-host %.250s, or ask for its address: this server does not "
+                 "answer for that name",
+                 host.name);
         return 421;
     }
     if (head->origin != NULL && (head->host == NULL || !is_same(door, head->origin, head->host))) {
-        snprintf(line, size, "web pages of other origins may not ask this server");
+        snprintf(
+            line, size,
+            "web pages of other origins may not ask this server (a proxy before it must pass Host on)");
         return 403;
     }
     if (head->site != NULL && strcasecmp(head->site, "same-origin") != 0 &&
@@ -163,12 +168,15 @@ bool rt_http_door_names_fit(const char *names)
     }
 }
 
-bool rt_http_door_add(char *names, size_t size, const char *more)
+const char *rt_http_door_add(char *names, size_t size, const char *name)
 {
-    size_t used = strlen(names), n = strlen(more);
+    size_t used = strlen(names), n = strlen(name);
+    struct host host;
 
+    if (strchr(name, ',') != NULL || !read_name(&host, name, n))
+        return "--allow-host takes a host name or an address, without a port and without brackets";
     if (used + (used > 0) + n >= size)
-        return false;
-    snprintf(names + used, size - used, "%s%s", used > 0 ? "," : "", more);
-    return true;
+        return "--allow-host: these are too many names";
+    snprintf(names + used, size - used, "%s%s", used > 0 ? "," : "", name);
+    return NULL;
 }

@@ -3,7 +3,8 @@
  * send requests to a server that only this machine reaches; the browser adds Host, Origin, Sec-Fetch-Site and Content-Type,
  * and the page cannot forge them.
  *
- *   Host            its own address, localhost, or a name it was told; else 421: a name that leads here by DNS rebinding
+ *   Host            its own address, localhost, or a name it was told; else 421: a name that leads here by DNS rebinding.
+ *                   None at all: it is no browser
  *   Origin,
  *   Sec-Fetch-Site  absent, or the server itself; else 403: a page of another origin
  *   Content-Type    of a body: application/json; else 415: what a page may send to others without being asked is not it */
@@ -42,7 +43,7 @@ int rt_http_door_refuses_body(const struct rt_http_door *door, const struct rt_h
 /* Whether NAMES, separated by commas, are host names or addresses, without ports. */
 bool rt_http_door_names_fit(const char *names);
 
-/* Appends MORE to NAMES (SIZE bytes), with a comma between. False: there is no room, and NAMES is as before. */
-bool rt_http_door_add(char *names, size_t size, const char *more);
+/* Appends NAME, of --allow-host, to NAMES (SIZE bytes). NULL; or why not, and NAMES is as before. */
+const char *rt_http_door_add(char *names, size_t size, const char *name);
 
 #endif

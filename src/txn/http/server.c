@@ -63,6 +63,7 @@ struct rt_http_server {
     struct MHD_Daemon *daemon;
     struct rt_http_listen at;
     struct rt_http_door door;
+    char *names; /* of the door */
     int fd;
     uint16_t port;
     char *cert, *key;
@@ -90,6 +91,7 @@ static void server_let_go(struct rt_http_server *s, bool last)
     if (s->cert != NULL) /* the key may be in the same file */
         rt_free_wiped(s->cert, s->cert_size);
     explicit_bzero(s->token, sizeof(s->token));
+    rt_free(s->names);
     pthread_cond_destroy(&s->work);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->mu);
@@ -152,7 +154,7 @@ static struct request *request_new(struct rt_http_server *s, const char *method,
 }
 
 struct copying {
-    struct request *r;
+    struct pair **last;
     bool failed;
 };
 
@@ -173,14 +175,14 @@ static enum MHD_Result copy_pair(void *arg, enum MHD_ValueKind kind, const char 
     p->value = p->text;
     p->key = p->text + values;
     p->is_header = kind == MHD_HEADER_KIND;
-    p->next = c->r->pairs;
-    c->r->pairs = p;
+    *c->last = p; /* in their order: of a header that came twice, all see the first */
+    c->last = &p->next;
     return MHD_YES;
 }
 
 static bool copy_pairs(struct request *r, struct MHD_Connection *connection)
 {
-    struct copying c = {.r = r};
+    struct copying c = {.last = &r->pairs};
 
     (void)rt_mhd.get_connection_values(connection, MHD_HEADER_KIND, copy_pair, &c);
     (void)rt_mhd.get_connection_values(connection, MHD_GET_ARGUMENT_KIND, copy_pair, &c);
@@ -577,13 +579,15 @@ static int set_up(struct rt_http_server *s, char *errmsg, size_t size)
     int rv = rt_http_listen_read(&s->at, o->listen != NULL ? o->listen : "127.0.0.1:0", errmsg,
                                  size);
 
+    if (rv == 0 && o->allow_hosts != NULL && (s->names = rt_strdup(o->allow_hosts)) == NULL)
+        return fault(errmsg, size, ROTA_NOMEM, "out of memory");
     s->door = (struct rt_http_door){.at = &s->at,
-                                    .names = o->allow_hosts,
+                                    .names = s->names,
                                     .secure = o->cert_file != NULL,
                                     .has_token = o->token_file != NULL};
     if (rv == 0 && o->allow_hosts != NULL && !rt_http_door_names_fit(o->allow_hosts))
         rv = fault(errmsg, size, ROTA_INVALID,
-                   "a name to allow is a host name or an address, without a port");
+                   "allow_hosts are host names or addresses, without ports, separated by commas");
     if (rv == 0 && !s->at.is_local && !o->insecure &&
         (o->token_file == NULL || o->cert_file == NULL))
         rv = fault(

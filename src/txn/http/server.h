@@ -52,10 +52,11 @@ struct rt_http_server_options {
         *key_file; /* PEM: https. The key may be in the same file (NULL). Both NULL: http */
     const char *
         token_file; /* its first line must be sent as `Authorization: Bearer TOKEN`. NULL: none is needed */
-    bool insecure;           /* ... also where others can reach it */
-    const char *allow_hosts; /* names it is asked by beside its address, separated by commas */
-    size_t body_max;         /* 0: 1 MB */
-    uint32_t threads;        /* of the pool; 0: 8 */
+    bool insecure; /* ... also where others can reach it */
+    /* Names it is asked by beside its address, separated by commas. */
+    const char *allow_hosts;
+    size_t body_max;                    /* 0: 1 MB */
+    uint32_t threads;                   /* of the pool; 0: 8 */
     const struct rt_http_route *routes; /* not copied; the first that fits counts */
     size_t route_count;
 };

@@ -214,13 +214,14 @@ void rt_bureau_wait(struct rt_bureau *d, int64_t until)
 
 /* ---- Questions -------------------------------------------------------------------------- */
 
-static void told(void *arg, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
+static void told(void *arg, uint32_t whom, uint32_t seq, const struct rt_answer *answer,
+                 const char *trouble)
 {
     struct rt_case *c = arg;
     struct rt_bureau *d = c->bureau;
     pthread_mutex_lock(&d->mu);
     c->questions--;
-    d->kind->heard(c, whom, seq, answer);
+    d->kind->heard(c, whom, seq, answer, trouble);
     ring_for_all(d);
     pthread_mutex_unlock(&d->mu);
 }

@@ -32,8 +32,9 @@ struct rt_bureau_kind { /* all with the mutex */
     size_t case_size;
     /* Does all that is due for C. May release the mutex while it waits. False: nothing was due, and it did not. */
     bool (*work)(struct rt_bureau *d, struct rt_case *c);
-    /* A question was answered; ANSWER NULL: it was not. */
-    void (*heard)(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer);
+    /* A question was answered; ANSWER NULL: it was not, and TROUBLE says why. */
+    void (*heard)(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer,
+                  const char *trouble);
     int64_t (*next)(const struct rt_case *c); /* when something is due; INT64_MAX: never */
     bool (*is_over)(const struct rt_case *c); /* it may go */
     void (*drop)(struct rt_case *c);          /* frees what the kind has in it */

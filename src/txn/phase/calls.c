@@ -152,7 +152,8 @@ static void done(struct rt_service_call *call)
     bool good = call->reply == RT_REPLY_YES && call->body != NULL &&
                 rt_word_heard(call->body, call->body_size, &answer);
     rt_free(call->body);
-    q->told(q->arg, q->whom, q->seq, good ? &answer : NULL);
+    q->told(q->arg, q->whom, q->seq, good ? &answer : NULL,
+            call->errmsg[0] != '\0' ? call->errmsg : "it is not one of ours that answers there");
     let_go(q);
 }
 

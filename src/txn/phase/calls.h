@@ -19,10 +19,10 @@ void rt_three_calls_close(struct rt_three_calls *c); /* every answer was deliver
 int rt_three_calls_check(const struct rt_three_calls *c, const char *url, char *why, size_t room);
 
 typedef void rt_three_told_fn(void *arg, uint32_t whom, uint32_t seq,
-                              const struct rt_answer *answer);
+                              const struct rt_answer *answer, const char *trouble);
 
 /* Sends TEXT (copied) to URL. The callback is called once, from another thread, without a lock: ANSWER; NULL: no
- * answer, or not a valid one. False: no memory, or TEXT is too long (rt_three_calls_fits); then there is no
+ * answer, or not a valid one: TROUBLE is a line about that. False: no memory, or TEXT is too long (rt_three_calls_fits); then there is no
  * callback. */
 bool rt_three_calls_ask(struct rt_three_calls *c, const char *url, const struct rt_name *name,
                         const char *text, rt_three_told_fn *told, void *arg, uint32_t whom,

@@ -7,7 +7,9 @@
 #include "base/alloc.h"
 #include "net/loop.h"
 #include "txn/http/address.h"
+#include "txn/http/door.h"
 #include "txn/manager/inside.h"
+#include "txn/manager/service.h"
 #include "txn/phase/bureau.h"
 #include "txn/three/coordinator.h"
 
@@ -28,6 +30,7 @@
 #define NOTICE_MS 1000 /* by then people want to know for whom it waits */
 #define TIME_LEAST 10  /* ms: of T1 and T2 */
 #define ADDRESS_MAX 300
+#define NAMES_MAX 4096
 
 struct lead {
     struct rt_case base; /* first */
@@ -36,6 +39,9 @@ struct lead {
     bool is_told;    /* what stands is known */
     uint32_t failed; /* whose statements failed, if why is not "" */
     char why[RT_THREE_WHY];
+    uint32_t silent_one;
+    char
+        silent[RT_SERVICE_LINE]; /* why this one has not answered its last question; "": all have */
 };
 
 struct rota_three {
@@ -151,10 +157,17 @@ static void finish(struct rt_bureau *d, struct lead *l, const struct rt_coordina
 
 /* ---- What is asked and told -------------------------------------------------------------- */
 
-static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer,
+                  const char *trouble)
 {
     static const struct rt_stand none;
     struct lead *l = lead_of(c);
+    if (answer == NULL) {
+        snprintf(l->silent, sizeof(l->silent), "%s", trouble);
+        l->silent_one = whom;
+    } else if (l->silent_one == whom) {
+        l->silent[0] = '\0';
+    }
     if (answer != NULL && answer->why[0] != '\0' && l->why[0] == '\0') {
         memcpy(l->why, answer->why, sizeof(l->why));
         l->failed = whom;
@@ -185,7 +198,7 @@ static void say_to(struct lead *l, const struct rt_coordinator_todo *todo)
     if (w.doc == NULL ||
         !rt_bureau_ask(&l->base, &w, rt_word_part(&w, todo->whom), rt_word_op(todo->ask),
                        todo->whom + 1, RT_STANCE_NONE, todo->whom, todo->seq))
-        heard(&l->base, todo->whom, todo->seq, NULL);
+        heard(&l->base, todo->whom, todo->seq, NULL, "no memory, or its address is none");
     json_decref(w.doc);
 }
 
@@ -327,18 +340,33 @@ static int set_address(struct rota_three *o, const struct rota_three_options *op
     return rt_three_calls_check(o->bureau.calls, o->address, why, room);
 }
 
+/* NAMES and the host of ADDRESS, by which participants ask. */
+static void join_names(char *out, size_t size, const char *names, const char *address)
+{
+    struct rt_http_address at;
+    char why[256], host[256];
+
+    snprintf(out, size, "%s", names != NULL ? names : "");
+    if (address == NULL || rt_http_address_read(&at, address, why, sizeof(why)) != 0 || at.is_path)
+        return; /* set_address complains */
+    snprintf(host, sizeof(host), "%.*s", (int)at.host_size, at.host);
+    (void)rt_http_door_add(out, size, host);
+}
+
 static int start(struct rota_three *o, const struct rota_three_options *opts, char *why,
                  size_t room)
 {
     o->routes[0] = (struct rt_http_route){
         .method = "POST", .path = RT_THREE_PATH, .handle = on_ask, .arg = o};
+    char names[NAMES_MAX];
+    join_names(names, sizeof(names), opts->allow_hosts, opts->address);
     const struct rt_bureau_options options = {.listen = opts->listen,
                                               .token_file = opts->token_file,
                                               .cert_file = opts->cert_file,
                                               .key_file = opts->key_file,
                                               .ca_file = opts->ca_file,
                                               .insecure = (opts->flags & ROTA_THREE_INSECURE) != 0,
-                                              .allow_hosts = opts->allow_hosts,
+                                              .allow_hosts = names[0] != '\0' ? names : NULL,
                                               .routes = o->routes,
                                               .route_count = 1};
     int rv = rt_bureau_init(&o->bureau, &kind, &options, why, room);
@@ -628,6 +656,8 @@ static int outcome_of(struct rota_three *o, const struct lead *l)
         if (l->c.parts[i].stand.how == RT_HOW_FAILED)
             return rt_txns_fail(o->m, ROTA_ABORTED, "%.60s: its statements failed: see its log",
                                 rt_word_resource(&l->base.word, i + 1));
+    if (l->silent[0] != '\0')
+        return rt_txns_fail(o->m, ROTA_ABORTED, "no answer in time: %s", l->silent);
     return rt_txns_fail(o->m, ROTA_ABORTED, "a participant said no, or did not answer in time");
 }
 

@@ -102,8 +102,10 @@ static uint32_t part_of(const struct take *t, uint32_t whom)
     return whom < t->base.word.name.branch ? whom - 1 : whom;
 }
 
-static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer,
+                  const char *trouble)
 {
+    (void)trouble;
     rt_participant_heard(&take_of(c)->p, whom, seq,
                          answer != NULL ? answer->stand.stance : RT_STANCE_NONE, rt_loop_clock());
 }

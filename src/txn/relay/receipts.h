@@ -4,11 +4,11 @@
  *   consumer ──▶ a topic of the broker ──▶ a thread here ──▶ processed ──▶ acknowledged
  *   consumer ──▶ POST /processed ───────▶ a handler here ─▶ processed ──▶ 200
  *
- * A receipt is a list of event ids: one per line, or, over HTTP, in JSON: ["ID", ...]. If it is lost, the event is published again after a while, and its
- * consumer recognises the id and sends the receipt again. If it is late, doubled, for a row that is no longer there, or
- * for another table, nothing happens. A receipt is acknowledged once it is written, so none is lost with a relay. Any
- * number of relays of one table may share a topic; relays of two tables must not, because each takes receipts away from
- * the other. */
+ * A receipt is a list of event ids: one per line, or, over HTTP, in JSON: ["ID", ...]. If it is lost, the event is
+ * published again after a while, and its consumer recognises the id and sends the receipt again. If it is late,
+ * doubled, for a row that is no longer there, or for another table, nothing happens. A receipt is acknowledged once
+ * it is written, so none is lost with a relay. Any number of relays of one table may share a topic; relays of two
+ * tables must not, because each takes receipts away from the other. */
 #ifndef RT_RECEIPTS_H
 #define RT_RECEIPTS_H
 

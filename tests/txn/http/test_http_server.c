@@ -210,6 +210,7 @@ static void web_pages_cannot_ask(void **state)
         {"POST /json", "Host: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n",
          415},
         {"POST /text", "Host: localhost\r\nContent-Type: text/plain\r\n", 415}, /* no token */
+        {"POST /text", "Host: localhost\r\nContent-Type: text/plain\r\n" JSON, 415},
         {"POST /text", "Host: localhost\r\n" JSON, 200},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -224,13 +225,14 @@ static void web_pages_cannot_ask(void **state)
 static void names_it_is_asked_by(void **state)
 {
     struct house house;
-    char out[1000];
+    char out[1000], names[] = "db.example,other.example";
 
     (void)state;
-    house_start(&house, &(struct rt_http_server_options){
-                            .allow_hosts = "db.example,other.example",
-                            .token_file = write_file("names-token", "right\n")});
+    house_start(&house,
+                &(struct rt_http_server_options){
+                    .allow_hosts = names, .token_file = write_file("names-token", "right\n")});
     uint16_t port = rt_http_server_port(house.server);
+    memset(names, 'x', sizeof(names) - 1); /* it has its own */
 #define TOKEN "Authorization: Bearer right\r\n"
     assert_int_equal(status_to(port, "POST /json", "Host: DB.example:80\r\n" TOKEN JSON, out, 1000),
                      200);
@@ -239,12 +241,26 @@ static void names_it_is_asked_by(void **state)
     assert_int_equal(status_to(port, "POST /json", "Host: b.example\r\n" TOKEN JSON, out, 1000),
                      421);
     assert_int_equal(status_to(port, "POST /json", "Host: db.example.\r\n" TOKEN JSON, out, 1000),
-                     421);
+                     200);
     assert_int_equal(status_to(port, "POST /json", "Host: db.example\r\n" JSON, out, 1000), 401);
     assert_int_equal(status_to(port, "POST /text",
                                "Host: localhost\r\nContent-Type: text/plain\r\n" TOKEN, out, 1000),
                      200);
     house_stop(&house);
+}
+
+static void what_may_be_allowed(void **state)
+{
+    char names[30] = "";
+
+    (void)state;
+    assert_null(rt_http_door_add(names, sizeof(names), "a.example"));
+    assert_null(rt_http_door_add(names, sizeof(names), "2001:db8::1"));
+    assert_string_equal(names, "a.example,2001:db8::1");
+    static const char *const bad[] = {"", "a:1", "a,b", "[::1]", "*", "-x", "a b", "far.too.long"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_non_null(rt_http_door_add(names, sizeof(names), bad[i]));
+    assert_string_equal(names, "a.example,2001:db8::1");
 }
 
 /* By the rules alone, where it listens at other addresses. */
@@ -268,6 +284,11 @@ static void hosts_of_other_addresses(void **state)
         {"127.0.0.1:80", NULL, "http://localhost", 403},
         {"127.0.0.1:80", "localhost:80:80", NULL, 421},
         {"127.0.0.1:80", "localhost", "https://localhost", 0},
+        {"127.0.0.1:80", "localhost.:80", NULL, 0},
+        {"127.0.0.1:80", "-x", NULL, 421},
+        {"127.0.0.1:80", "[2001:db8::2]", NULL, 0},
+        {"127.0.0.1:80", "[2001:db8:0:0::2]:1", NULL, 0},
+        {"127.0.0.1:80", "[2001:db8::3]", NULL, 421},
     };
     char line[300];
 
@@ -275,7 +296,7 @@ static void hosts_of_other_addresses(void **state)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct rt_http_listen at;
         assert_int_equal(rt_http_listen_read(&at, all[i].at, line, sizeof(line)), 0);
-        const struct rt_http_door door = {.at = &at};
+        const struct rt_http_door door = {.at = &at, .names = "a.example,2001:DB8:0::2"};
         const struct rt_http_head head = {.host = all[i].host, .origin = all[i].origin};
         if (rt_http_door_refuses(&door, &head, line, sizeof(line)) != all[i].status)
             fail_msg("%zu: %s at %s", i, all[i].host, all[i].at);
@@ -287,7 +308,7 @@ static void hosts_of_other_addresses(void **state)
     const struct rt_http_head named = {.host = "db.example:80"};
     assert_int_equal(rt_http_door_refuses(&secure, &plain, line, sizeof(line)), 403);
     assert_int_equal(rt_http_door_refuses(&secure, &named, line, sizeof(line)), 421);
-    assert_non_null(strstr(line, "--allow-host db.example ")); /* what to do */
+    assert_non_null(strstr(line, "--allow-host db.example,")); /* what to do */
 }
 
 static void what_is_refused(void **state)
@@ -320,9 +341,9 @@ static void what_is_refused(void **state)
          ROTA_INVALID,
          "belong together"},
         {{.key_file = certs.server_key}, ROTA_INVALID, "certificate"},
-        {{.allow_hosts = "h.example:80"}, ROTA_INVALID, "without a port"},
-        {{.allow_hosts = "h.example,"}, ROTA_INVALID, "a host name"},
-        {{.allow_hosts = "*"}, ROTA_INVALID, "a host name"},
+        {{.allow_hosts = "h.example:80"}, ROTA_INVALID, "without ports"},
+        {{.allow_hosts = "h.example,"}, ROTA_INVALID, "host names"},
+        {{.allow_hosts = "*"}, ROTA_INVALID, "host names"},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         int rv = rt_http_server_start(&s, &all[i].options, errmsg, sizeof(errmsg));
@@ -485,6 +506,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_is_let_in),
         cmocka_unit_test(web_pages_cannot_ask),
         cmocka_unit_test(names_it_is_asked_by),
+        cmocka_unit_test(what_may_be_allowed),
         cmocka_unit_test(hosts_of_other_addresses),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(handlers_that_hang),

@@ -37,9 +37,10 @@ static bool work(struct rt_bureau *d, struct rt_case *c)
     return due;
 }
 
-static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer)
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_answer *answer,
+                  const char *trouble)
 {
-    (void)c, (void)whom, (void)seq, (void)answer;
+    (void)c, (void)whom, (void)seq, (void)answer, (void)trouble;
 }
 
 static int64_t next_of(const struct rt_case *c)

@@ -27,6 +27,7 @@
  *   ... if it could start                       who_cannot_listen_takes_nothing_over
  *   ... under one name in a transaction         who_takes_part_twice_refuses, who_is_asked_under_another_name_refuses
  *   one token for all, required off loopback    who_takes_part_has_the_token
+ *   it answers for names that it was told       names_they_are_asked_by
  *   --serve answers for the dead                a_server_aborts_what_is_undecided; S adopted; a_server_asks_whether_*
  *   statements have the rights of its URL       statements_have_the_rights_of_the_url
  *   what a statement commits stays              what_a_statement_commits_stays
@@ -498,6 +499,53 @@ static void who_takes_part_has_the_token(void **state)
     free(url);
 }
 
+static void add_word(struct party *p, const char *one, const char *two)
+{
+    size_t n = 0;
+
+    while (p->words[n] != NULL)
+        n++;
+    assert_true(n + 2 < sizeof(p->words) / sizeof(p->words[0]));
+    p->words[n] = one;
+    p->words[n + 1] = two;
+    p->words[n + 2] = NULL;
+}
+
+/* curl finds every name below localhost on this machine. */
+static void names_they_are_asked_by(void **state)
+{
+    char address[80];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    snprintf(second.url, sizeof(second.url), "ledger=http://ledger.localhost:%u", second.port);
+    start_coordinator("block", row, "3s", "60s");
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "--allow-host ledger.localhost")); /* what to do */
+    assert_false(has_row(&site_mysql, row) || has_row(&site_postgres, row));
+    end(&second);
+    add_word(&second, "--allow-host", "ledger.localhost");
+    start(&second);
+    row = ++last_row;
+    start_coordinator("block", row, "60s", "60s");
+    assert_int_equal(rt_proc_wait(chair.pid), 0);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    start_server();
+    answers(&chair, "-H 'Host: chair.localhost' -w %{http_code}", "421");
+    end(&chair);
+    snprintf(address, sizeof(address), "http://chair.localhost:%u", chair.port);
+    add_word(&chair, "--address", address);
+    add_word(&chair, "--allow-host", "other.example");
+    start(&chair);
+    answers(&chair, "-H 'Host: chair.localhost' -w %{http_code}", "404"); /* it is its own name */
+    answers(&chair, "-H 'Host: Other.example.' -w %{http_code}", "404");
+    answers(&chair, "-H 'Host: third.example' -w %{http_code}", "421");
+    end(&chair);
+    clear_table();
+    tool_says(64, "without a port", "three", "--serve", "--allow-host", "a:1");
+    tool_says(64, "without a port", "participant", "--allow-host", "", "postgres://h/d");
+}
+
 /* Nobody can do through it what its database user may not do. */
 static void statements_have_the_rights_of_the_url(void **state)
 {
@@ -664,6 +712,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_promise_costs_no_locks),
         cmocka_unit_test(a_second_participant_takes_over),
         cmocka_unit_test(who_takes_part_has_the_token),
+        cmocka_unit_test(names_they_are_asked_by),
         cmocka_unit_test(statements_have_the_rights_of_the_url),
         cmocka_unit_test(what_a_statement_commits_stays),
         cmocka_unit_test(who_is_asked_under_another_name_refuses),

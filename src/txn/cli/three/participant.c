@@ -96,15 +96,19 @@ int rt_job_participant(struct rt_args *args, int argc, char **argv)
                                             {"name", required_argument, NULL, 'n'},
                                             RT_WIRE_OPTIONS};
     struct rt_wire wire = {0};
-    const char *listen = NULL, *name = NULL;
+    const char *listen = NULL, *name = NULL, *wrong = NULL;
     int c;
     while ((c = rt_args_next(args, argc, argv, ":h", options)) != -1) {
         if (c == 'l')
             listen = optarg;
         else if (c == 'n')
             name = optarg;
+        else if (c == RT_WIRE_ALLOW)
+            wrong = rt_wire_allow(&wire);
         else if (!rt_wire_set(&wire, c))
             return rt_args_other("participant", argv, c);
+        if (wrong != NULL)
+            return rt_args_usage("participant", "%s", wrong);
     }
     if (optind + 1 != argc)
         return rt_args_usage("participant", "the URL of its database is missing");

@@ -251,6 +251,8 @@ static const char *set(struct wish *w, int c)
     case 'a':
         w->address = optarg;
         return NULL;
+    case RT_WIRE_ALLOW:
+        return rt_wire_allow(&w->wire);
     default:
         w->serve = w->serve || c == 's';
         return c == 's' || rt_wire_set(&w->wire, c) ? NULL : "";

@@ -12,16 +12,19 @@
 struct rt_wire {
     const char *token_file, *cert_file, *key_file, *ca_file;
     bool insecure;
-    char allow_hosts[1024];
+    char allow_hosts[4000];
 };
 
+#define RT_WIRE_ALLOW 'H' /* --allow-host: rt_wire_allow */
+
 /* The last ones of a table. */
-#define RT_WIRE_OPTIONS                                                                     \
-    {"token-file", required_argument, NULL, 't'}, {"cert", required_argument, NULL, 'c'},   \
-        {"key", required_argument, NULL, 'k'}, {"ca", required_argument, NULL, 'A'},        \
-        {"insecure", no_argument, NULL, 'i'}, {"allow-host", required_argument, NULL, 'a'}, \
-    {                                                                                       \
-        NULL, 0, NULL, 0                                                                    \
+#define RT_WIRE_OPTIONS                                                                   \
+    {"token-file", required_argument, NULL, 't'}, {"cert", required_argument, NULL, 'c'}, \
+        {"key", required_argument, NULL, 'k'}, {"ca", required_argument, NULL, 'A'},      \
+        {"insecure", no_argument, NULL, 'i'},                                             \
+        {"allow-host", required_argument, NULL, RT_WIRE_ALLOW},                           \
+    {                                                                                     \
+        NULL, 0, NULL, 0                                                                  \
     }
 
 #define RT_WIRE_HELP                                                                       \
@@ -44,9 +47,13 @@ static inline bool rt_wire_set(struct rt_wire *w, int c)
     if (to != NULL)
         *to = optarg;
     w->insecure = w->insecure || c == 'i';
-    if (c == 'a')
-        return rt_http_door_add(w->allow_hosts, sizeof(w->allow_hosts), optarg);
     return to != NULL || c == 'i';
+}
+
+/* NULL, or what is wrong with it. */
+static inline const char *rt_wire_allow(struct rt_wire *w)
+{
+    return rt_http_door_add(w->allow_hosts, sizeof(w->allow_hosts), optarg);
 }
 
 #endif

@@ -14,7 +14,7 @@ struct rt_relay_wish { /* what the options say */
     const char *from, *to, *metrics;
     const char *receipts;               /* where they come in; NULL: nowhere */
     struct rt_http_server_options http; /* listen NULL: nobody listens */
-    char allow_hosts[1024];
+    char allow_hosts[4000];
     struct rt_event_map map;
     struct rt_store_options store;
     uint32_t lanes, batch, attempts;

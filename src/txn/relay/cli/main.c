@@ -116,6 +116,14 @@ static int take_map(struct rt_relay_wish *w)
     return rt_relay_usage("--map: %s", line);
 }
 
+static int take_host(struct rt_relay_wish *w)
+{
+    const char *wrong = rt_http_door_add(w->allow_hosts, sizeof(w->allow_hosts), optarg);
+
+    w->http.allow_hosts = w->allow_hosts;
+    return wrong == NULL ? RT_EXIT_OK : rt_relay_usage("%s", wrong);
+}
+
 /* The options for how consumers reach it. False: C is none of these. */
 static bool take_receipts(struct rt_relay_wish *w, int c)
 {
@@ -161,10 +169,7 @@ static int take(struct rt_relay_wish *w, int c, const char *word)
         w->json = true;
         return RT_EXIT_OK;
     case ALLOW_HOST:
-        w->http.allow_hosts = w->allow_hosts;
-        return rt_http_door_add(w->allow_hosts, sizeof(w->allow_hosts), optarg)
-                   ? RT_EXIT_OK
-                   : rt_relay_usage("--allow-host: too many names");
+        return take_host(w);
     case MAP:
         return take_map(w);
     case LANES:
