@@ -23,7 +23,8 @@
  *   request may or may not have taken effect, now or later; every op below says
  *   how to ask again. An engine never turns a lost reply into any other error.
  * - An op not begun when its `deadline` passes ends with ROTA_UNREACHABLE
- *   (definite); one under way then ends with ROTA_UNKNOWN.
+ *   (definite); one under way then ends with ROTA_UNKNOWN. One that waits only
+ *   for other ops of its connection may wait on while the server answers those.
  * - conn->errmsg says in one line why an op failed; it is read inside done.
  */
 #ifndef RT_ENGINE_H

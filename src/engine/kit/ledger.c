@@ -61,13 +61,17 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
     int rv = ROTA_UNREACHABLE;
     if (!e->given_up && e->not_before <= now && e->deadline > now)
         rv = l->user->send(l, e, &e->via);
+    e->queued = rv == ROTA_BUSY && !e->first && !e->maybe && !e->was_again;
     if (rv == 0) {
         e->flying = true;
         e->sent_at = now;
+        if (e->delayed)
+            e->deadline = now + l->base->call_ms * RT_MS;
+        e->delayed = false;
         RT_RING_ADD(&l->flying, e);
         return true;
     }
-    if (rv != ROTA_UNREACHABLE)
+    if (rv != ROTA_UNREACHABLE && rv != ROTA_BUSY)
         give_up(l, e, rv);
     wait(l, e);
     if (e->not_before > now)
@@ -113,24 +117,57 @@ bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e)
     return try_send(l, e);
 }
 
-/* DUE: only what was to be tried again by now. */
-static void flush(struct rt_ledger *l, bool due)
+/* The entries of REST wait again, before those that came to wait meanwhile and are of a later order. */
+static void wait_on(struct rt_ledger *l, struct rt_entry *rest)
+{
+    struct rt_entry *behind = &l->waiting;
+    while (behind->prev != &l->waiting && behind->prev->order > rest->next->order)
+        behind = behind->prev;
+    struct rt_entry *first = rest->next, *last = rest->prev;
+    first->prev = behind->prev;
+    behind->prev->next = first;
+    last->next = behind;
+    behind->prev = last;
+    RT_RING_INIT(rest);
+}
+
+static bool is_full(const struct rt_ledger *l)
+{
+    return l->user->full != NULL && l->user->full(l);
+}
+
+void rt_ledger_flush(struct rt_ledger *l)
 {
     struct rt_entry all;
     RT_RING_MOVE(&all, &l->waiting);
     while (!RT_RING_EMPTY(&all)) {
         struct rt_entry *e = all.next;
+        if ((e->order & LATER) != 0 && is_full(l)) {
+            wait_on(l, &all);
+            return;
+        }
         take(e);
-        if (due && e->not_before == 0)
-            wait(l, e);
-        else
-            (void)try_send(l, e);
+        (void)try_send(l, e);
     }
 }
 
-void rt_ledger_flush(struct rt_ledger *l)
+/* What was to be tried again by now. */
+static void flush_due(struct rt_ledger *l)
 {
-    flush(l, false);
+    struct rt_entry due;
+    RT_RING_INIT(&due);
+    for (struct rt_entry *e = l->waiting.next, *next; e != &l->waiting; e = next) {
+        next = e->next;
+        if (e->not_before == 0)
+            continue;
+        take(e);
+        RT_RING_ADD(&due, e);
+    }
+    while (!RT_RING_EMPTY(&due)) {
+        struct rt_entry *e = due.next;
+        take(e);
+        (void)try_send(l, e);
+    }
 }
 
 void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err)
@@ -147,6 +184,20 @@ static void end(struct rt_ledger *l, struct rt_entry *e, int err, const char *wh
     rt_ledger_out(e);
     bool unknown = !e->reads && (e->maybe || e->flying);
     l->user->ended(l, e, unknown ? ROTA_UNKNOWN : err, why);
+}
+
+/* Of those that wait for others of ours. */
+static void delay(struct rt_ledger *l, int64_t now)
+{
+    int64_t until = l->heard_at + l->base->call_ms * RT_MS;
+
+    if (l->heard_at == 0 || until <= now)
+        return;
+    for (struct rt_entry *e = l->waiting.next; e != &l->waiting; e = e->next)
+        if (e->queued && e->deadline <= now) {
+            e->deadline = until;
+            e->delayed = true;
+        }
 }
 
 static void take_over(struct rt_entry *from, struct rt_entry *over, int64_t now)
@@ -178,6 +229,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
                                                        offsetof(struct rt_ledger, timer));
     struct rt_entry over;
     RT_RING_INIT(&over);
+    delay(l, now);
     take_over(&l->waiting, &over, now);
     take_over(&l->flying, &over, now);
     while (!RT_RING_EMPTY(&over)) {
@@ -186,7 +238,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     }
     if (l->user->tick != NULL)
         rt_ledger_by(l, l->user->tick(l, now));
-    flush(l, true);
+    flush_due(l);
     rt_ledger_by(l, next_due(&l->waiting, now));
     rt_ledger_by(l, next_due(&l->flying, now));
 }

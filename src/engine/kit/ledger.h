@@ -11,6 +11,9 @@
  * nothing was done, and it does not merely read; else the error given (at its deadline ROTA_UNREACHABLE). Each
  * ends exactly once, and never from inside rt_ledger_add or rt_ledger_abandon.
  *
+ * What waits only for other requests of ours does not end as long as those are answered: its call_ms counts from when it
+ * is sent.
+ *
  * Those that wait keep the order in which they were added, also when they come back; a `first` one goes before all
  * others. Serialised by its user. One timer for all. */
 #ifndef RT_LEDGER_H
@@ -37,7 +40,9 @@ struct rt_entry {                 /* first in the user's struct */
     bool flying;    /* it was sent; also in `ended` */
     bool given_up;  /* ends with `err` from the next turn */
     /* The ledger's; `maybe` also its user's. */
-    bool maybe; /* bytes may have left, and no answer said that nothing was done */
+    bool maybe;   /* bytes may have left, and no answer said that nothing was done */
+    bool queued;  /* it has never been sent, and waits for other requests of ours ... */
+    bool delayed; /* ... and did so beyond its deadline */
     int err;
     uint32_t pauses; /* in a row: the back-off */
     uint64_t order;
@@ -48,13 +53,17 @@ struct rt_entry {                 /* first in the user's struct */
 
 struct rt_ledger_user {
     /* Sends E if possible. 0: it flies, and *VIA is set; ROTA_UNREACHABLE: not now (E->not_before may have been
-     * set: then it is tried again); any other error: E is given up with it. */
+     * set: then it is tried again); ROTA_BUSY: not now, because of what else we have asked; any other error: E is given
+     * up with it. */
     int (*send)(struct rt_ledger *l, struct rt_entry *e, const void **via);
     /* E has left the ledger: its owner is to be told ERR. WHY: as given to rt_ledger_lost or _refuse; NULL: it was
      * given up, or its time is over. */
     void (*ended)(struct rt_ledger *l, struct rt_entry *e, int err, const char *why);
     /* Called by the timer, after all that is over has ended: when to fire next for something else. NULL: never. */
     int64_t (*tick)(struct rt_ledger *l, int64_t now);
+    /* Nothing that waits can be sent now, whichever it is, but for what is `first`: a flush ends there, so that it costs what
+     * it sends, not what waits. NULL: never. */
+    bool (*full)(const struct rt_ledger *l);
 };
 
 struct rt_ledger { /* embedded in its user's struct */
@@ -63,6 +72,7 @@ struct rt_ledger { /* embedded in its user's struct */
     struct rt_entry waiting, flying; /* heads of rings; flying in the order they were sent */
     struct rt_timer_call timer;
     uint64_t orders;
+    int64_t heard_at; /* when something was answered last: its user's, if that says ROTA_BUSY */
 };
 
 /* One timer of BASE's loop is to be reserved for it. */

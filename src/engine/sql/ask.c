@@ -63,7 +63,7 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     struct rt_sql_ask *a = of_entry(e);
     struct rt_sql_lane *lane = a->on != NULL ? a->on : rt_sql_lane_of(c, a->name);
     if (a->on == NULL && must_wait(c, a))
-        return ROTA_UNREACHABLE;
+        return ROTA_BUSY;
     int rv = rt_sql_lane_board(lane, a);
     *via = lane;
     return rv;
@@ -93,7 +93,23 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
     ask_free(a);
 }
 
-static const struct rt_ledger_user ledger_user = {.send = ask_send, .ended = ask_ended};
+/* No lane takes anybody aboard. One that is down has to be dialed, by whoever wants it. */
+static bool is_full(const struct rt_ledger *l)
+{
+    const struct rt_sql_conn *c =
+        (const struct rt_sql_conn *)(const void *)((const char *)l -
+                                                   offsetof(struct rt_sql_conn, ledger));
+
+    for (size_t i = 0; i < RT_SQL_LANES; i++) {
+        const struct rt_sql_lane *lane = &c->lanes[i];
+        if (lane->state != RT_DIAL_READY || (!lane->flying && lane->loaded < RT_SQL_LOAD))
+            return false;
+    }
+    return true;
+}
+
+static const struct rt_ledger_user ledger_user = {
+    .send = ask_send, .ended = ask_ended, .full = is_full};
 
 /* ---- Asking ------------------------------------------------------------------------------------------------- */
 
@@ -122,6 +138,7 @@ struct rt_sql_ask *rt_sql_ask_new(struct rt_sql_conn *c, const struct rt_sql_pla
 
 void rt_sql_ask_go(struct rt_sql_ask *a)
 {
+    a->entry.first = a->entry.first || a->on != NULL; /* a lane of its own need not be full */
     (void)rt_ledger_add(&a->c->ledger, &a->entry);
 }
 
@@ -139,6 +156,7 @@ struct rt_sql_ask *rt_sql_ask(struct rt_sql_conn *c, const struct rt_sql_plan *p
 void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_ledger *l = &a->c->ledger;
+    l->heard_at = rt_loop_now(a->c->base.loop);
     if (a->plan->heard(a, b)) {
         rt_ledger_out(&a->entry);
         ask_free(a);

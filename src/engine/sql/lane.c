@@ -465,9 +465,9 @@ int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
     }
     if (lane->flying || lane->loaded == RT_SQL_LOAD ||
         (lane->loaded > 0 && (lane->single || a->single)))
-        return ROTA_UNREACHABLE;
+        return ROTA_BUSY;
     if (!may_share(lane, a))
-        return ROTA_UNREACHABLE;
+        return ROTA_BUSY;
     a->closed = false;
     lane->load[lane->loaded++] = a;
     lane->single = a->single;

@@ -24,6 +24,8 @@ static struct rt_ledger ledger;
 static int answer;        /* of `send` */
 static int64_t busy_till; /* what `send` asks to wait for */
 static const int here = 1, there = 2, *way;
+static int room; /* for as many; -1: for any number */
+static int tries;
 static int order[16], orders; /* numbers, as they were sent */
 static int ticks;
 static bool inside;
@@ -32,6 +34,10 @@ static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
 {
     struct asked *a = (struct asked *)(void *)e;
     assert_ptr_equal(l, &ledger);
+    tries++;
+    if (room == 0)
+        return ROTA_BUSY;
+    room -= room > 0;
     if (answer == 0) {
         a->sent++;
         order[orders++ % 16] = a->number;
@@ -60,6 +66,12 @@ static int64_t on_tick(struct rt_ledger *l, int64_t now)
     (void)now;
     ticks++;
     return RT_NEVER;
+}
+
+static bool on_full(const struct rt_ledger *l)
+{
+    assert_ptr_equal(l, &ledger);
+    return room == 0;
 }
 
 static void other(void *arg, struct rt_timer *t, int64_t now)
@@ -96,7 +108,7 @@ static bool add(struct asked *a, int number)
 
 static int begin(void **state)
 {
-    static const struct rt_ledger_user user = {on_send, on_ended, on_tick};
+    static const struct rt_ledger_user user = {on_send, on_ended, on_tick, on_full};
     (void)state;
     rt_loop_init_virtual(&loop);
     rt_loop_advance(&loop, RT_MS);
@@ -105,7 +117,8 @@ static int begin(void **state)
     base = (struct rt_conn){.loop = &loop, .call_ms = CALL_MS};
     memset(&ledger, 0, sizeof(ledger));
     rt_ledger_init(&ledger, &base, &user);
-    answer = orders = ticks = 0;
+    answer = orders = ticks = tries = 0;
+    room = -1;
     busy_till = 0;
     way = &here;
     return 0;
@@ -250,6 +263,75 @@ static void keeps_its_place(void **state)
     assert_int_equal(order[0], 2);
 }
 
+/* What a flush costs is what it sends. */
+static void a_flush_ends_when_it_is_full(void **state)
+{
+    static struct asked all[10] = {0}, first = {.entry.first = true}, late = {0};
+    (void)state;
+    room = 0;
+    for (int i = 0; i < 10; i++)
+        assert_false(add(&all[i], i));
+    room = 2;
+    tries = 0;
+    rt_ledger_flush(&ledger);
+    assert_int_equal(tries, 2);
+    assert_false(add(&first, 10));
+    assert_false(add(&late, 11));
+    tries = 0;
+    rt_ledger_flush(&ledger);
+    assert_int_equal(tries, 1); /* what is first is always tried */
+    room = -1;
+    rt_ledger_flush(&ledger);
+    const int wanted[] = {0, 1, 10, 2, 3, 4, 5, 6, 7, 8, 9, 11};
+    assert_int_equal(orders, 12);
+    assert_memory_equal(order, wanted, sizeof(wanted));
+}
+
+/* As long as others are answered, what waits for them does not end; what was sent then has all its time. */
+static void what_waits_for_others_waits_on(void **state)
+{
+    static struct asked flies = {0}, waits = {0}, down = {0};
+    (void)state;
+    room = 1;
+    assert_true(add(&flies, 1));
+    assert_false(add(&waits, 2));
+    pass(CALL_MS / 2);
+    ledger.heard_at = rt_loop_now(&loop);
+    pass(CALL_MS * 3 / 4);
+    assert_int_equal(waits.ended, 0);
+    ledger.heard_at = rt_loop_now(&loop);
+    pass(CALL_MS / 2);
+    room = 1;
+    rt_ledger_flush(&ledger);
+    assert_int_equal(waits.sent, 1);
+    pass(CALL_MS - 1);
+    assert_int_equal(waits.ended, 0);
+    pass(2);
+    assert_int_equal(waits.ended, 1);
+    assert_int_equal(waits.err, ROTA_UNKNOWN);
+    room = -1;
+    answer = ROTA_UNREACHABLE; /* its connection is down: answers do not help */
+    assert_false(add(&down, 3));
+    ledger.heard_at = rt_loop_now(&loop);
+    pass(CALL_MS + 1);
+    assert_int_equal(down.ended, 1);
+    assert_int_equal(down.err, ROTA_UNREACHABLE);
+}
+
+static void and_ends_when_nothing_is_answered(void **state)
+{
+    static struct asked waits = {0};
+    (void)state;
+    room = 0;
+    assert_false(add(&waits, 1));
+    ledger.heard_at = rt_loop_now(&loop) + CALL_MS / 2 * RT_MS;
+    pass(CALL_MS + CALL_MS / 2 - 1);
+    assert_int_equal(waits.ended, 0);
+    pass(2);
+    assert_int_equal(waits.ended, 1);
+    assert_int_equal(waits.err, ROTA_UNREACHABLE);
+}
+
 static void lost_by_its_way(void **state)
 {
     static struct asked a = {0}, b = {0}, reads = {.entry.reads = true},
@@ -392,10 +474,20 @@ static void says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONE(answered_once),   ONE(canceled),        ONE(says),
-        ONE(counted),         ONE(deadlines),       ONE(given_up),
-        ONE(keeps_its_place), ONE(lost_by_its_way), ONE(refused),
-        ONE(pauses),          ONE(found),
+        ONE(answered_once),
+        ONE(canceled),
+        ONE(says),
+        ONE(counted),
+        ONE(deadlines),
+        ONE(given_up),
+        ONE(keeps_its_place),
+        ONE(lost_by_its_way),
+        ONE(refused),
+        ONE(pauses),
+        ONE(found),
+        ONE(a_flush_ends_when_it_is_full),
+        ONE(what_waits_for_others_waits_on),
+        ONE(and_ends_when_nothing_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
