@@ -72,7 +72,7 @@ FOLDERS = {
              [SIM + " --etcd --seeds 150", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +
              ["tests/system/etcd/test_etcd_rogue", "tests/system/etcd/test_etcd_regress"]),
-    "sql": ("src/engine/sql", [UNIT + "sql/test_sql_engine", UNIT + "sql/test_sql_ops", SIM + " --postgres --seeds 150", SIM + " --mysql --seeds 80",
+    "sql": ("src/engine/sql", [UNIT + "sql/test_sql_engine", UNIT + "sql/test_sql_ops", UNIT + "sql/test_sql_sweep", SIM + " --postgres --seeds 150", SIM + " --mysql --seeds 80",
                                "tests/lib/with-postgres one -- " + CONFORMANCE + " --ttl=1s --alone @URL@",
                                "tests/lib/with-mysql one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
 }

@@ -38,6 +38,7 @@ enum rt_bug {
     RT_BUG_CUT_IS_NOTHING_DONE = 24,
     RT_BUG_LOOKS_MOVE = 37,          /* where a renewal goes on moves while it indexes by that */
     RT_BUG_RENEWAL_BEHIND_ASKS = 41, /* a renewal waits for what was asked before it */
+    RT_BUG_RENEWAL_SWEEPS = 46,      /* clean-up in a renewal's own flight */
     /* Of the engine file; it has 6 too. */
     RT_BUG_RUNG_BEFORE_COMMIT = 25,
     RT_BUG_DEAD_NOT_SWEPT = 26,

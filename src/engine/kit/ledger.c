@@ -11,6 +11,7 @@
 #define PAUSE_FIRST_MS 20
 #define PAUSE_LAST_MS 500
 #define LATER (UINT64_C(1) << 63) /* of an order: not `first` */
+#define LAST (UINT64_C(1) << 62)  /* ... and behind all that are not `last` */
 
 /* ---- Rings ------------------------------------------------------------------------------------ */
 
@@ -84,7 +85,7 @@ bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e)
     assert(e->next == NULL && !e->given_up);
     if (e->deadline == 0)
         e->deadline = rt_loop_now(l->base->loop) + l->base->call_ms * RT_MS;
-    e->order = ++l->orders | (e->first ? 0 : LATER);
+    e->order = ++l->orders | (e->first ? 0 : LATER) | (e->last ? LAST : 0);
     if (e->pending != NULL)
         (*e->pending)++;
     rt_ledger_by(l, e->deadline);

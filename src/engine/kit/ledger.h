@@ -15,7 +15,7 @@
  * is sent.
  *
  * Those that wait keep the order in which they were added, also when they come back; a `first` one goes before all
- * others. Serialised by its user. One timer for all. */
+ * others, a `last` one after them. Serialised by its user. One timer for all. */
 #ifndef RT_LEDGER_H
 #define RT_LEDGER_H
 
@@ -31,6 +31,7 @@ struct rt_entry {                 /* first in the user's struct */
     uint32_t *pending; /* counts those added and not yet ended or taken out; NULL: nobody counts */
     int64_t deadline;  /* 0: call_ms from then; RT_NEVER: none */
     bool first;        /* goes before those that wait */
+    bool last;         /* goes after them, also after those that are added later */
     bool reads;        /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
     /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its
      * deadline */

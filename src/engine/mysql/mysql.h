@@ -97,7 +97,7 @@ bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const ui
 
 /* ---- Steps (text.c) ---------------------------------------------------------------------------------------------- */
 
-#define RT_MYSQL_PARTS 3 /* statements of a step, at most */
+#define RT_MYSQL_PARTS 4 /* statements of a step, at most */
 #define RT_MYSQL_RECOUNT (RT_SQL_STEPS * RT_MYSQL_PARTS)
 #define RT_MYSQL_OWN (RT_MYSQL_RECOUNT + 1) /* a dialect's: by their slots */
 #define RT_MYSQL_FORMS (RT_MYSQL_OWN + RT_SQL_SLOTS)

@@ -7,15 +7,18 @@
 
 #define T(name) rt_mysql_sql_##name[]
 extern const char T(facts), T(layout), T(here), T(open), T(renew), T(end), T(mine), T(folded),
-    T(dead), T(bury), T(find_idle), T(idle), T(strays), T(take), T(give), T(verify), T(lock),
-    T(unfold), T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer),
-    T(leaving), T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(look_ahead),
-    T(front), T(inspect), T(list), T(passing), T(passed), T(pass), T(rights), T(notes), T(doctor),
-    T(recount), T(bell_take), T(bell_ring), T(bell_wait);
+    T(dead), T(bury), T(find_idle), T(unfold_idle), T(idle), T(looked), T(strays), T(sweeper),
+    T(first_sweep), T(sweep), T(sweeps), T(swept), T(take), T(give), T(verify), T(lock), T(unfold),
+    T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving),
+    T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(look_ahead), T(front),
+    T(inspect), T(list), T(passing), T(passed), T(pass), T(rights), T(notes), T(doctor), T(recount),
+    T(bell_take), T(bell_ring), T(bell_wait);
 #undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
 #define SQL3(a, b, c) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b, rt_mysql_sql_##c}
+#define SQL4(a, b, c, d) \
+    .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b, rt_mysql_sql_##c, rt_mysql_sql_##d}
 
 static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_FACTS] = {SQL1(facts), .plain = true, .reads = true},
@@ -29,7 +32,11 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_FOLDED] = {SQL1(folded), .reads = true},
     [RT_SQL_DEAD] = {SQL1(dead), .reads = true},
     [RT_SQL_BURY] = {SQL1(bury), .loose = true},
-    [RT_SQL_IDLE] = {SQL3(find_idle, idle, strays), .loose = true},
+    [RT_SQL_IDLE] = {SQL4(find_idle, unfold_idle, idle, looked), .loose = true},
+    [RT_SQL_STRAYS] = {SQL1(strays), .reads = true},
+    [RT_SQL_SWEEPER] = {SQL1(sweeper), .plain = true, .reads = true},
+    [RT_SQL_SWEEP] = {SQL3(first_sweep, sweep, sweeps), .loose = true},
+    [RT_SQL_SWEPT] = {SQL1(swept), .loose = true},
     [RT_SQL_TAKE] = {SQL1(take), .by_id = true, .single = true},
     [RT_SQL_GIVE] = {SQL1(give), .single = true},
     [RT_SQL_VERIFY] = {SQL1(verify), .reads = true},

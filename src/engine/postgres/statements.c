@@ -19,7 +19,11 @@
     X(FOLDED, folded, "ti", ROWS, false)               \
     X(DEAD, dead, "i", ROWS, false)                    \
     X(BURY, bury, "i", CHANGED, false)                 \
-    X(IDLE, idle, "ii", CHANGED, false)                \
+    X(IDLE, idle, "tii", ROWS, false)                  \
+    X(STRAYS, strays, "i", ROWS, true)                 \
+    X(SWEEPER, sweeper, "", ROWS, true)                \
+    X(SWEEP, sweep, "ii", ROWS, true)                  \
+    X(SWEPT, swept, "iiit", CHANGED, false)            \
     X(TAKE, take, "tiiiiii", ROWS, false)              \
     X(GIVE, give, "tiii", CHANGED, false)              \
     X(VERIFY, verify, "tii", ROWS, false)              \

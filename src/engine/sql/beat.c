@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session: opened, renewed, compared with what the user believes, ended. And what others left is swept.
+/* The session: opened, renewed, compared with what the user believes, ended.
  *
  * A renewal goes before everything that waits, and flies alone: at its landing everything that was sent before is
- * answered, and the server and the user speak of the same tickets (kit/belief).
+ * answered, and the server and the user speak of the same tickets (kit/belief). Nothing else is in its flight: what
+ * others left is swept after it (sweep.c).
  *
  * All tickets that stand as rows are found by their session. Folded ones are looked for by name: LOOKS at a time, in
  * turn, of what the user holds, and every name in doubt. */
@@ -14,15 +15,9 @@
 
 #include <string.h>
 
-#define LOOKS 64         /* folded tickets that a renewal looks for */
-#define SWEEP 8          /* lines of the dead, and sessions, of one renewal */
-#define SWEEP_EACH 3     /* every so many renewals: about once a ttl ... */
-#define SWEEP_WAITING 30 /* ... and of waiters, who are many: others sweep, too */
+#define LOOKS 64 /* folded tickets that a renewal looks for */
 #define OPEN_TRIES 3
 #define DOUBT_TTLS 3 /* how late a lost request may come */
-#define DAY_US (INT64_C(86400) * 1000000)
-#define TIDY (INT64_C(3600) * 1000 * RT_MS) /* how often idle lines are looked for ... */
-#define TIDY_MOST 200                       /* ... and how many are taken away */
 
 struct rt_sql_doubt {
     struct rt_sql_doubt *next;
@@ -177,15 +172,10 @@ static void say_renew(struct rt_sql_ask *a, struct rt_sql_book *b)
 
 static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    struct rt_sql_conn *c = a->c;
     say_renew(a, b);
     say_mine(a, b);
-    if (c->beats++ % (c->ticket_count > 0 ? SWEEP_WAITING : SWEEP_EACH) == 0) {
-        rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
-        rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
-    }
-    if (rt_loop_now(c->base.loop) >= c->tidy_at)
-        rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
+    if (RT_BUG(RT_BUG_RENEWAL_SWEEPS))
+        rt_sql_say(b, RT_SQL_BURY, rt_sql_number(8));
 }
 
 static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, struct rt_belief *there)
@@ -250,16 +240,6 @@ static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
     rt_belief_fini(&now);
 }
 
-static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_DEAD, r)) != NULL;)
-        rt_sql_tend(a->c, rt_sql_str(r, 0));
-    for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_IDLE, r)) != NULL;)
-        rt_sql_tend(a->c, rt_sql_str(r, 0));
-    if (rt_loop_now(a->c->base.loop) >= a->c->tidy_at)
-        a->c->tidy_at = rt_loop_now(a->c->base.loop) + TIDY;
-}
-
 static void renew_free(struct rt_sql_ask *a)
 {
     rt_belief_fini(a->about);
@@ -280,8 +260,8 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         op->beat.allowance_ms = 0;
         compare(a, b);
         rt_sql_done(a, 0);
-        sweep(a, b);
         rt_sql_hear_renewed(c);
+        rt_sql_sweep(c);
     }
     return true;
 }

@@ -12,8 +12,8 @@
  * One flight at a time is in the air on a link. All of it is sent before any answer is awaited, and it is one
  * transaction: all of it happens, or nothing. But in a flight of only TAKEs and GIVEs each may fail by itself, and
  * is then answered with "no" (no row, count 0): whoever asked goes the long way, which finds out. And RENEW, BURY,
- * IDLE and WATCH, which can safely be done twice, may have been done although their flight failed, if nothing else
- * in it writes.
+ * IDLE, SWEEP, SWEPT and WATCH, which can safely be done twice, may have been done although their flight failed, if
+ * nothing else in it writes.
  *
  * Serialised as engines are. No up-call comes from inside a function of the driver: all come from a turn of the loop.
  * Inside them every function of the driver is legal. */
@@ -28,7 +28,8 @@
 
 /* ---- What the server keeps --------------------------------------------------------------------------------
  *
- *   rota_meta    k, v                                  layout = 1.0, server = where the tables are used, and since when
+ *   rota_meta    k, v                                  layout = 1.0, server = where the tables are used, and since when,
+ *                                                      sweeper = until when, whose session (0: nobody's), where it is
  *   rota_session id, expires, label                    no row, or expires <= now: it is dead
  *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched
  *   rota_ticket  name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
@@ -71,9 +72,18 @@ enum rt_sql_step_kind {
     RT_SQL_FOLDED, /* (name, session) -> number, nonce: if the line is folded with it */
     RT_SQL_DEAD, /* (limit) -> name: lines in which tickets of the dead, or ended ones, stand as rows */
     RT_SQL_BURY, /* (limit): takes away dead sessions without rows */
-    RT_SQL_IDLE, /* (age_us, limit): takes away lines without tickets (or folded with a dead one) whose `since`, `fence`
-                      and `watched` are older; a line stays if a new one would be numbered below it. -> name: as DEAD,
-                      for what DEAD may miss */
+    /* Idle lines: one client at a time walks through all of them by their names (sweep.c). */
+    RT_SQL_IDLE, /* (after, age_us, most) -> name: of the first MOST lines behind AFTER, by name, takes away those without
+                      tickets (or folded with a dead one) whose `since`, `fence` and `watched` are older; a line stays
+                      if a new one would be numbered below it. name: of the last that it looked at; no row: none is
+                      behind AFTER */
+    RT_SQL_STRAYS, /* (limit) -> name: as DEAD, for tickets whose session has no row, which DEAD does not find */
+    RT_SQL_SWEEPER, /* () -> left_us: how long the walk is somebody's, or rests; 0: no longer. No row: it never was */
+    RT_SQL_SWEEP, /* (who, for_us) -> after: it is WHO's for so long, and goes on there. No row: it is somebody else's.
+                       for_us is never as much as two hours: what ends later than that was written before the clock was
+                       set back, and is over */
+    RT_SQL_SWEPT, /* (who, next, for_us, after): count 1: it was WHO's, and is NEXT's for so long (0: nobody's; it rests).
+                       Of AFTER at least the first 200 bytes are kept, or characters */
 
     /* One statement, the line stays folded. */
     RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell, expires) -> number: the line had no ticket and is not

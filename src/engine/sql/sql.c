@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMERS (3 + RT_SQL_LINKS) /* the ledger's, two of waiting, one per lane */
+#define TIMERS (4 + RT_SQL_LINKS) /* the ledger's, two of waiting, the sweep's, one per lane */
 
 /* ---- Ops ---------------------------------------------------------------------------------------------------------- */
 
@@ -162,6 +162,7 @@ int rt_sql_open_lanes(struct rt_conn *conn, const struct rt_url *url,
     rt_sql_wait_init(c);
     rt_sql_hear_init(c);
     rt_sql_observe_init(c);
+    rt_sql_sweep_init(c);
     for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_init(&c->lanes[i], c);
     int rv = take_url(c, url);
@@ -183,6 +184,7 @@ void rt_sql_close(struct rt_conn *conn)
         rt_sql_lane_close(&c->lanes[i]);
     rt_sql_wait_fini(c);
     rt_sql_hear_fini(c);
+    rt_sql_sweep_fini(c);
     rt_sql_ask_fini(c);
     rt_sql_observe_fini(c);
     rt_sql_forget_doubts(c);

@@ -7,6 +7,7 @@
  *   lane.c     a connection and its flights: dialed, greeted, loaded, landed
  *   book.c     what a flight says and hears
  *   join.c leave.c beat.c look.c    the ops
+ *   sweep.c    what others left is taken away
  *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
  *   hear.c     what the server pushes: listened to, and told in its proper order
  *   bell.c     how they are woken where the server pushes nothing
@@ -340,6 +341,22 @@ void rt_sql_doubt(struct rt_sql_conn *c, const char *name);
 void rt_sql_forget_doubts(struct rt_sql_conn *c);
 bool rt_sql_parting(struct rt_conn *conn);
 
+/* ---- sweep.c ------------------------------------------------------------------------------------------------------ */
+
+struct rt_sql_sweep {           /* the walk through idle lines */
+    struct rt_timer_call timer; /* the next step */
+    int64_t ask_at;             /* whose it is; 0: that was never asked, nor planned */
+    uint64_t who;               /* the session of ours whose it is; 0: of none */
+    char *after;                /* a step ended with that line; NULL: it begins */
+    bool asked;                 /* an ask about it is under way */
+    bool starved;               /* the last one never had its turn */
+};
+
+/* The session was renewed: what others left is looked for now and then, after everything that waits. */
+void rt_sql_sweep(struct rt_sql_conn *c);
+void rt_sql_sweep_init(struct rt_sql_conn *c);
+void rt_sql_sweep_fini(struct rt_sql_conn *c);
+
 /* ---- sql.c -------------------------------------------------------------------------------------------------------- */
 
 struct rt_sql_facts {
@@ -398,8 +415,8 @@ struct rt_sql_conn {
     bool elsewhere;     /* the server is another one: all that it has of ours is looked at */
     size_t look_from;   /* in what is believed: where the next BEAT goes on */
     int64_t hear_until; /* listening goes on until then at least */
-    int64_t tidy_at;
-    uint32_t beats;
+    struct rt_sql_sweep sweep;
+    uint32_t beats;               /* that were answered */
     char label[RT_LABEL_MAX + 1]; /* base.label, as the server accepts it: UTF-8 */
     uint64_t links;               /* how often the first lane became ready */
     enum { RT_SQL_STAYS, RT_SQL_PARTS, RT_SQL_PARTED } parting;

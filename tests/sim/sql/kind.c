@@ -18,13 +18,13 @@
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
 static const char *const words[RT_SQL_STEPS] = {
-    "FACTS",    "LAYOUT", "HERE",     "MAKE",        "OPEN",          "RENEW",     "END",
-    "MINE",     "FOLDED", "DEAD",     "BURY",        "IDLE",          "TAKE",      "GIVE",
-    "VERIFY",   "LOCK",   "UNFOLD",   "PURGE",       "SETTLE",        "TELL",      "GATE",
-    "JOIN",     "WANT",   "ANSWER",   "LEAVE",       "PASS",          "CHANGE",    "STATE",
-    "BREAK",    "WATCH",  "LOOK",     "LOOK_AHEAD",  "FRONT",         "INSPECT",   "LIST",
-    "DOCTOR",   "LISTEN", "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING",
-    "BELL_WAIT"};
+    "FACTS",       "LAYOUT",        "HERE",      "MAKE",      "OPEN",     "RENEW",  "END",
+    "MINE",        "FOLDED",        "DEAD",      "BURY",      "IDLE",     "STRAYS", "SWEEPER",
+    "SWEEP",       "SWEPT",         "TAKE",      "GIVE",      "VERIFY",   "LOCK",   "UNFOLD",
+    "PURGE",       "SETTLE",        "TELL",      "GATE",      "JOIN",     "WANT",   "ANSWER",
+    "LEAVE",       "PASS",          "CHANGE",    "STATE",     "BREAK",    "WATCH",  "LOOK",
+    "LOOK_AHEAD",  "FRONT",         "INSPECT",   "LIST",      "DOCTOR",   "LISTEN", "UNLISTEN",
+    "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
 
 static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps, size_t count,
                          enum rt_sql_end end)
@@ -194,8 +194,8 @@ static void sweep(struct sim *sim)
 static void expire(struct sim *sim, int64_t ms)
 {
     struct ss_server *s = sim->sql;
-    const struct rt_sql_cell ages[] = {{.number = DAY_US}, {.number = 1000}};
-    const struct rt_sql_step idle = {RT_SQL_IDLE, 2, ages, NULL};
+    const struct rt_sql_cell all[] = {{.text = ""}, {.number = DAY_US}, {.number = 1000}};
+    const struct rt_sql_step idle = {RT_SQL_IDLE, 3, all, NULL};
     while (ss_server_next(s) != RT_NEVER)
         ss_server_run(s, ss_server_next(s));
     ss_server_jump(s, s->clock_most - ss_server_clock(s) + ms * 1000 + 1000);

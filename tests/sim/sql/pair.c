@@ -83,11 +83,12 @@ static enum column column_of(enum rt_sql_step_kind kind, size_t i)
         enum rt_sql_step_kind kind;
         size_t number, left, ago, name;
     } table[] = {
-        {RT_SQL_TAKE, 0, 99, 99, 99},   {RT_SQL_FOLDED, 0, 99, 99, 99},
-        {RT_SQL_MINE, 1, 99, 99, 0},    {RT_SQL_ANSWER, 1, 7, 99, 99},
-        {RT_SQL_LOOK, 99, 1, 99, 99},   {RT_SQL_FRONT, 0, 7, 99, 99},
-        {RT_SQL_INSPECT, 1, 11, 10, 0}, {RT_SQL_OPEN, 99, 0, 99, 99},
-        {RT_SQL_RENEW, 99, 0, 99, 99},  {RT_SQL_LOOK_AHEAD, 99, 1, 99, 99},
+        {RT_SQL_TAKE, 0, 99, 99, 99},    {RT_SQL_FOLDED, 0, 99, 99, 99},
+        {RT_SQL_MINE, 1, 99, 99, 0},     {RT_SQL_ANSWER, 1, 7, 99, 99},
+        {RT_SQL_LOOK, 99, 1, 99, 99},    {RT_SQL_FRONT, 0, 7, 99, 99},
+        {RT_SQL_INSPECT, 1, 11, 10, 0},  {RT_SQL_OPEN, 99, 0, 99, 99},
+        {RT_SQL_RENEW, 99, 0, 99, 99},   {RT_SQL_LOOK_AHEAD, 99, 1, 99, 99},
+        {RT_SQL_SWEEPER, 99, 0, 99, 99},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         if (table[k].kind != kind)
@@ -202,7 +203,8 @@ static void model_notify(struct ss_flight *f, const char *channel, const char *t
 /* Which counts the contract defines. */
 static bool counts(enum rt_sql_step_kind kind)
 {
-    return kind == RT_SQL_GIVE || kind == RT_SQL_BREAK || kind == RT_SQL_PASS;
+    return kind == RT_SQL_GIVE || kind == RT_SQL_BREAK || kind == RT_SQL_PASS ||
+           kind == RT_SQL_SWEPT;
 }
 
 static bool is_in(const struct heard *h, const char *row)
@@ -572,6 +574,18 @@ static void draw_beat(void)
     SAY(BURY, N(100));
 }
 
+/* Whatever its age; the lines may be looked at from anywhere. */
+static void draw_sweep(void)
+{
+    int64_t who = 1 + below(3);
+    say(RT_SQL_SWEEPER, NULL, 0);
+    SAY(SWEEP, N(who), N(below(2) == 0 ? LONG_US : -LONG_US));
+    SAY(IDLE, T(below(2) == 0 ? "" : names[below(NAMES)]), N(-2 * LONG_US), N(1 + below(NAMES)));
+    SAY(STRAYS, N(100));
+    SAY(SWEPT, N(1 + below(3)), N(below(4)), N(below(2) == 0 ? LONG_US : -LONG_US),
+        T(names[below(NAMES)]));
+}
+
 static void draw_session(void)
 {
     char sql[80];
@@ -612,7 +626,7 @@ static void look_at_all(void)
 
 static void draw_flight(void)
 {
-    switch (below(10)) {
+    switch (below(11)) {
     case 0:
         draw_set();
         break;
@@ -628,6 +642,9 @@ static void draw_flight(void)
         break;
     case 4:
         draw_pass();
+        break;
+    case 5:
+        draw_sweep();
         break;
     default:
         for (size_t i = 0; i < NAMES; i++)
@@ -652,6 +669,7 @@ static void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t fligh
     with->run("delete from rota_ticket");
     with->run("delete from rota_line");
     with->run("delete from rota_session");
+    with->run("delete from rota_meta where k = 'sweeper'");
     model.made = true;
     for (int64_t i = 1; i < SESSIONS; i++)
         SAY(OPEN, N(i), N(LONG_US), T("somebody"));

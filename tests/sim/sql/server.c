@@ -448,6 +448,7 @@ static bool are_loose(const struct rt_sql_step *steps, size_t count)
     static const bool loose[RT_SQL_STEPS] = {
         [RT_SQL_RENEW] = true, [RT_SQL_MINE] = true,  [RT_SQL_FOLDED] = true,
         [RT_SQL_DEAD] = true,  [RT_SQL_BURY] = true,  [RT_SQL_IDLE] = true,
+        [RT_SQL_SWEEP] = true, [RT_SQL_SWEPT] = true, [RT_SQL_STRAYS] = true,
         [RT_SQL_WATCH] = true, [RT_SQL_FRONT] = true, [RT_SQL_INSPECT] = true};
     for (size_t i = 0; i < count; i++)
         if (!loose[steps[i].kind])

@@ -140,18 +140,76 @@ static void do_bury(struct ss_at *a)
     ss_changed(a, (uint64_t)(ss_num(a, 0) - most));
 }
 
+static bool is_idle(const struct ss_at *a, const struct ss_line *l, int64_t before)
+{
+    return l->count == 0 && (!l->folded || !ss_alive(a->s, l->session, a->now)) &&
+           l->since < before && l->fence < before && l->watched < before;
+}
+
 static void do_idle(struct ss_at *a)
 {
-    int64_t before = a->now - ss_num(a, 0), most = ss_num(a, 1);
-    for (size_t i = a->s->line_count; i-- > 0 && most > 0;) {
+    char after[SS_TEXT_MAX], last[SS_TEXT_MAX] = "";
+    int64_t most = ss_num(a, 2);
+    size_t i = 0;
+    ss_text(a, 0, after);
+    while (i < a->s->line_count && strcmp(a->s->lines[i].name, after) <= 0)
+        i++;
+    for (; i < a->s->line_count && most > 0; most--) {
         struct ss_line *l = &a->s->lines[i];
-        bool empty = l->count == 0 && (!l->folded || !ss_alive(a->s, l->session, a->now));
-        if (!empty || l->since >= before || l->fence >= before || l->watched >= before)
-            continue;
-        ss_line_drop(a->s, l);
-        most--;
+        memcpy(last, l->name, sizeof(last));
+        if (is_idle(a, l, a->now - ss_num(a, 1)))
+            ss_line_drop(a->s, l);
+        else
+            i++;
     }
-    ss_changed(a, (uint64_t)(ss_num(a, 1) - most));
+    if (last[0] != '\0')
+        SS_ROW_OF(a, ss_words(last));
+}
+
+static void do_strays(struct ss_at *a)
+{
+    int64_t most = ss_num(a, 0);
+    for (const struct ss_line *l = a->s->lines; l < a->s->lines + a->s->line_count; l++)
+        for (const struct ss_ticket *t = l->tickets; t < l->tickets + l->count && most > 0; t++)
+            if (!t->durable && ss_session(a->s, t->session) == NULL) {
+                SS_ROW_OF(a, ss_words(l->name));
+                most--;
+            }
+}
+
+#define SWEEPER_MOST_US INT64_C(7200000000) /* no time further ahead was written by this clock */
+
+static bool is_free(const struct ss_at *a)
+{
+    int64_t left = a->s->sweeper.until - a->now;
+    return left <= 0 || left > SWEEPER_MOST_US;
+}
+
+static void do_sweeper(struct ss_at *a)
+{
+    if (a->s->sweeper.known)
+        SS_ROW_OF(a, ss_number(is_free(a) ? 0 : a->s->sweeper.until - a->now));
+}
+
+static void do_sweep(struct ss_at *a)
+{
+    if (!is_free(a) && a->s->sweeper.who != ss_num(a, 0))
+        return;
+    a->s->sweeper.known = true;
+    a->s->sweeper.who = ss_num(a, 0);
+    a->s->sweeper.until = a->now + ss_num(a, 1);
+    SS_ROW_OF(a, ss_words(a->s->sweeper.after));
+}
+
+static void do_swept(struct ss_at *a)
+{
+    bool ours = a->s->sweeper.known && a->s->sweeper.who == ss_num(a, 0);
+    if (ours) {
+        a->s->sweeper.who = ss_num(a, 1);
+        a->s->sweeper.until = a->now + ss_num(a, 2);
+        ss_text(a, 3, a->s->sweeper.after);
+    }
+    ss_changed(a, ours);
 }
 
 /* ---- Folded lines -------------------------------------------------------------------------------------------------- */
@@ -536,7 +594,11 @@ static const struct {
     [RT_SQL_FOLDED] = {do_folded, 2, false},
     [RT_SQL_DEAD] = {do_dead, 1, false},
     [RT_SQL_BURY] = {do_bury, 1, false},
-    [RT_SQL_IDLE] = {do_idle, 2, false},
+    [RT_SQL_IDLE] = {do_idle, 3, false},
+    [RT_SQL_STRAYS] = {do_strays, 1, false},
+    [RT_SQL_SWEEPER] = {do_sweeper, 0, false},
+    [RT_SQL_SWEEP] = {do_sweep, 2, false},
+    [RT_SQL_SWEPT] = {do_swept, 4, false},
     [RT_SQL_TAKE] = {do_take, 7, false},
     [RT_SQL_GIVE] = {do_give, 4, false},
     [RT_SQL_VERIFY] = {do_verify, 3, false},

@@ -32,6 +32,11 @@ struct ss_line {
 struct ss_store { /* all zero: no tables */
     bool made;
     char server[SS_TEXT_MAX]; /* where it was last used */
+    struct {
+        bool known; /* somebody has swept before */
+        int64_t who, until;
+        char after[SS_TEXT_MAX];
+    } sweeper;
     struct ss_session *sessions;
     struct ss_line *lines; /* by name */
     size_t session_count, session_room, line_count, line_room;

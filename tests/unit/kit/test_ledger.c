@@ -239,13 +239,15 @@ static void given_up(void **state)
     assert_int_equal(large.err, ROTA_NOMEM);
 }
 
-/* In the order they were added, even those that come back; a `first` one before all. */
+/* In the order they were added, even those that come back; a `first` one before all, a `last` one after them. */
 static void keeps_its_place(void **state)
 {
-    static struct asked a = {0}, b = {.entry.again = true}, c = {0}, d = {.entry.first = true};
+    static struct asked a = {0}, b = {.entry.again = true}, c = {0}, d = {.entry.first = true},
+                        e = {.entry.last = true};
     (void)state;
     assert_true(add(&b, 1));
     answer = ROTA_UNREACHABLE;
+    add(&e, 5);
     add(&a, 2);
     add(&c, 3);
     add(&d, 4);
@@ -253,8 +255,8 @@ static void keeps_its_place(void **state)
     assert_int_equal(b.ended, 0);
     answer = orders = 0;
     rt_ledger_flush(&ledger);
-    const int expected[] = {4, 1, 2, 3};
-    for (int i = 0; i < 4; i++)
+    const int expected[] = {4, 1, 2, 3, 5};
+    for (int i = 0; i < 5; i++)
         assert_int_equal(order[i], expected[i]);
     assert_true(b.entry.was_again && !a.entry.was_again);
     orders = 0;

@@ -206,7 +206,10 @@ static void odd_settings(void **state)
     assert_true(off > -30 && off < 30);
     DO(&r, LOCK("a"), JOIN("a", 2, 1), STEP(ANSWER, T("a"), N(2), N(1)));
     assert_int_equal(rider_cell(&r, 5, 0, 2), 0);
-    DO(&r, STEP(IDLE, N(0), N(9)), STEP(BURY, N(9)));
+    DO(&r, STEP0(SWEEPER), STEP(SWEEP, N(7), N(LONG)), STEP(IDLE, T(""), N(0), N(9)),
+       STEP(STRAYS, N(9)), STEP(SWEPT, N(7), N(0), N(LONG), T("it's")), STEP(BURY, N(9)));
+    assert_string_equal(rider_row(&r, 2, 0), "a");
+    assert_int_equal(r.changed[4], 1);
     rider_close(&r);
     rt_mariadb_do(
         &server,
@@ -364,10 +367,10 @@ static void tickets_of_nobody(void **state)
     (void)state;
     begin(&r);
     DO(&r, LOCK("a"), JOIN("a", 1, 1));
-    DO(&r, STEP(DEAD, N(9)), STEP(IDLE, N(LONG), N(9)));
+    DO(&r, STEP(DEAD, N(9)), STEP(STRAYS, N(9)));
     assert_int_equal(rider_rows(&r, 0) + rider_rows(&r, 1), 0);
     rt_mariadb_do(&server, "DELETE FROM rota_session WHERE id=1");
-    DO(&r, STEP(DEAD, N(9)), STEP(IDLE, N(LONG), N(9)));
+    DO(&r, STEP(DEAD, N(9)), STEP(STRAYS, N(9)));
     assert_int_equal(rider_rows(&r, 0), 0);
     assert_string_equal(rider_row(&r, 1, 0), "a");
     rider_close(&r);

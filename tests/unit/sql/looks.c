@@ -241,7 +241,7 @@ void steps_sweeping(void **state)
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 1);
     (void)ASK(&r, .name = "b", .session = 2, .nonce = 1);
     DO(&r, STEP(TAKE, T("f"), N(3), N(1), N(1), N(0), N(1), N(FAR)), STEP(WATCH, T("w"), N(LONG)),
-       STEP(LOCK, T("e")), STEP(DEAD, N(10)), STEP(BURY, N(10)), STEP(IDLE, N(LONG), N(10)));
+       STEP(LOCK, T("e")), STEP(DEAD, N(10)), STEP(BURY, N(10)), STEP(IDLE, T(""), N(LONG), N(10)));
     assert_int_equal(rider_rows(&r, 3), 0);
     assert_int_equal(steps.number("select count(*) from rota_session"), 4);
     assert_int_equal(steps.number("select count(*) from rota_line"), 5);
@@ -257,10 +257,139 @@ void steps_sweeping(void **state)
     assert_int_equal(steps.number("select count(*) from rota_session where id = 1"), 0);
     /* The clock was ahead for a while, or is behind now. */
     steps.run("update rota_line set fence = fence + 3600000000, since = 0 where name = 'f'");
-    DO(&r, STEP(IDLE, N(-1000000), N(10)));
+    DO(&r, STEP(IDLE, T("b"), N(-1000000), N(1)), STEP(IDLE, T("f"), N(-1000000), N(10)));
+    assert_string_equal(rider_row(&r, 0, 0), "e"); /* all that it looked at */
+    assert_string_equal(rider_row(&r, 1, 0), "w");
+    assert_int_equal(steps.number("select count(*) from rota_line"), 4);
+    DO(&r, STEP(IDLE, T(""), N(-1000000), N(10)), STEP(IDLE, T("w"), N(-1000000), N(10)));
+    assert_string_equal(rider_row(&r, 0, 0), "w");
+    assert_int_equal(rider_rows(&r, 1), 0);
     assert_int_equal(
         steps.number("select count(*) from rota_line"),
         3); /* b, which holds, w, which is watched, and f, whose next number must be larger */
+    scene_end(&r);
+}
+
+void steps_strays(void **state)
+{
+    struct rider r;
+    (void)state;
+    scene_begin(&r);
+    (void)ASK(&r, .name = "a", .session = 1, .nonce = 1);
+    (void)ASK(&r, .name = "b", .session = 2, .nonce = 1);
+    (void)ASK(&r, .name = "d", .session = 700, .nonce = 1, .durable = true);
+    DO(&r, STEP(STRAYS, N(10)));
+    assert_int_equal(r.row_count, 0);
+    scene_kill(2); /* DEAD finds that one */
+    steps.run("delete from rota_session where id = 1");
+    DO(&r, STEP(STRAYS, N(10)), STEP(DEAD, N(10)));
+    assert_int_equal(rider_rows(&r, 0), 1);
+    assert_string_equal(rider_row(&r, 0, 0), "a");
+    assert_int_equal(rider_rows(&r, 1), 1);
+    assert_string_equal(rider_row(&r, 1, 0), "b");
+    scene_end(&r);
+}
+
+#define MANY 20000
+#define DAY_US INT64_C(86400000000)
+#define AGED "1600000000000000" /* long ago */
+
+/* COUNT aged lines, PREFIX100000 and so on, folded with SESSION. */
+static void add_lines(const char *prefix, int count, const char *session)
+{
+    char sql[500];
+    snprintf(
+        sql, sizeof(sql),
+        "insert into rota_line (name, fence, since, session, nonce, owner, flags, bell)"
+        " with d as (select 0 d union select 1 union select 2 union select 3 union select 4 union"
+        " select 5 union select 6 union select 7 union select 8 union select 9)"
+        " select concat('%s', 100000 + n), " AGED ", " AGED ", %s, 0, 0, 0, 0 from (select a.d"
+        " + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d n from d a, d b, d c, d e, d f) x"
+        " where n < %d",
+        prefix, session, count);
+    steps.run(sql);
+}
+
+/* All of them go, step by step, and nothing else does. */
+void steps_many_idle_lines(void **state)
+{
+    struct rider r;
+    char after[80] = "";
+    int walked = 0;
+    (void)state;
+    scene_begin(&r);
+    scene_kill(4);
+    add_lines("idle", MANY, "null");
+    add_lines("dead", 100, "4");
+    add_lines("held", 100, "1");
+    add_lines("new", 100, "null");
+    steps.run("update rota_line set since = 4000000000000000 where name like 'new%'");
+    (void)ASK(&r, .name = "idle1", .session = 2, .nonce = 1); /* before them all */
+    steps.run("update rota_line set since = " AGED ", fence = " AGED " where name = 'idle1'");
+    for (bool more = true; more; walked++) {
+        long long before = steps.number("select count(*) from rota_line");
+        DO(&r, STEP(IDLE, T(after), N(DAY_US), N(500)));
+        assert_true(steps.number("select count(*) from rota_line") >= before - 500);
+        more = rider_rows(&r, 0) == 1;
+        assert_true(!more || strcmp(rider_row(&r, 0, 0), after) > 0);
+        snprintf(after, sizeof(after), "%s", rider_row(&r, 0, 0));
+    }
+    assert_in_range(walked, (MANY + 301) / 500, (MANY + 301) / 500 + 2);
+    assert_int_equal(steps.number("select count(*) from rota_line"), 201);
+    assert_int_equal(steps.number("select count(*) from rota_line where name like 'held%'"), 100);
+    assert_int_equal(steps.number("select count(*) from rota_line where name like 'new%'"), 100);
+    scene_end(&r);
+}
+
+static void end_lease(void)
+{
+    steps.run(steps.driver->notifies
+                  ? "update rota_meta set v = '1' || substr(v, position(' ' in v)) where k = "
+                    "'sweeper'"
+                  : "update rota_meta set v = concat('1', substr(v, locate(' ', v))) where k = "
+                    "'sweeper'");
+}
+
+/* One at a time, until its time is over; the next goes on where it was. */
+void steps_who_sweeps(void **state)
+{
+    const int64_t one = INT64_MAX - 1, two = INT64_MAX - 2;
+    char wide[400];
+    struct rider r;
+    (void)state;
+    scene_begin(&r);
+    DO(&r, STEP0(SWEEPER), STEP(SWEEP, N(one), N(LONG)));
+    assert_int_equal(rider_rows(&r, 0), 0);
+    assert_string_equal(rider_row(&r, 1, 0), "");
+    assert_int_equal(rider_rows(&r, 1), 1);
+    DO(&r, STEP0(SWEEPER), STEP(SWEEP, N(two), N(LONG)),
+       STEP(SWEPT, N(two), N(two), N(LONG), T("x")),
+       STEP(SWEPT, N(one), N(one), N(LONG), T("it's a")), STEP(SWEEP, N(one), N(LONG)));
+    assert_in_range(rider_cell(&r, 0, 0, 0), LONG / 2, LONG);
+    assert_int_equal(rider_rows(&r, 1), 0);
+    assert_int_equal(r.changed[2], 0);
+    assert_int_equal(r.changed[3], 1);
+    assert_string_equal(rider_row(&r, 4, 0), "it's a");
+    end_lease();
+    DO(&r, STEP0(SWEEPER), STEP(SWEEP, N(two), N(LONG)),
+       STEP(SWEPT, N(one), N(one), N(LONG), T("x")));
+    assert_int_equal(rider_cell(&r, 0, 0, 0), 0);
+    assert_string_equal(rider_row(&r, 1, 0), "it's a");
+    assert_int_equal(r.changed[2], 0);
+    /* It rests. */
+    DO(&r, STEP(SWEPT, N(two), N(0), N(LONG), T("")), STEP(SWEEP, N(one), N(LONG)),
+       STEP(SWEEP, N(two), N(LONG)), STEP0(SWEEPER));
+    assert_int_equal(r.changed[0], 1);
+    assert_int_equal(rider_rows(&r, 1) + rider_rows(&r, 2), 0);
+    assert_in_range(rider_cell(&r, 3, 0, 0), LONG / 2, LONG);
+    /* The clock was set back: nobody waits for such a time. Of a long name its beginning is enough. */
+    for (size_t i = 0; i + 2 < sizeof(wide); i += 2)
+        memcpy(&wide[i], "\xc3\xa4", 3);
+    DO(&r, STEP(SWEPT, N(0), N(one), N(100 * LONG), T(wide)), STEP0(SWEEPER),
+       STEP(SWEEP, N(two), N(LONG)));
+    assert_int_equal(rider_cell(&r, 1, 0, 0), 0);
+    assert_true(strlen(rider_row(&r, 2, 0)) >= 200);
+    assert_int_equal(strncmp(wide, rider_row(&r, 2, 0), 200), 0);
     scene_end(&r);
 }
 

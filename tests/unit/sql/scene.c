@@ -19,6 +19,7 @@ void scene_begin(struct rider *r)
     steps.run("delete from rota_ticket");
     steps.run("delete from rota_line");
     steps.run("delete from rota_session");
+    steps.run("delete from rota_meta where k = 'sweeper'");
     DO(r, STEP(OPEN, N(1), N(LONG), T("one")), STEP(OPEN, N(2), N(LONG), T("two")),
        STEP(OPEN, N(3), N(LONG), T("three")), STEP(OPEN, N(4), N(LONG), T("four")));
 }

@@ -44,6 +44,9 @@ extern struct steps steps;
     X(front_and_list)       \
     X(inspecting)           \
     X(sweeping)             \
+    X(strays)               \
+    X(many_idle_lines)      \
+    X(who_sweeps)           \
     X(what_a_session_has)   \
     X(odd_texts)            \
     X(whole_or_not_at_all)  \

@@ -44,6 +44,7 @@ select 10000 * VERSION_PART(1) + 100 * VERSION_PART(2), VERSION_TEXT, not READ_O
 -- Statements that change nothing, but need every right.
 --@ rights as it is
 insert into rota_meta (k, v) select k, v from rota_meta where k = '';
+update rota_meta set v = v where k = '';
 update rota_line set fence = fence where name = '';
 delete from rota_ticket where name = '' and number = 0;
 delete from rota_session where id = 0 and expires = 0;

@@ -78,20 +78,44 @@ select fence, nonce from rota_line where name = ?1 and session = ?2
 select t.name from rota_session s join rota_ticket t on t.durable = 0 and t.session = s.id where s.expires <= NOW
 union select name from rota_ticket where until between 1 and NOW and durable limit ?1
 
--- Found without a lock, then deleted in the part of the table where they are: a DELETE locks what it reads.
-#define IDLE(l_) l_.count = 0 and l_.since < NOW - ?1 and l_.fence < NOW - ?1 and l_.watched < NOW - ?1 \
-    and (l_.session is null or not ALIVE(l_.session))
+-- Found without a lock, then deleted in the part of the table where they are: a DELETE locks what it reads. So it does not look at
+-- sessions either: a renewal would wait for it. A session that is over never comes back.
+#define OLD(l_) l_.count = 0 and l_.since < NOW - ?2 and l_.fence < NOW - ?2 and l_.watched < NOW - ?2
+#define IDLE_ONES name between @rota_from and @rota_to
 --@ find_idle
-select min(d.name), max(d.name) into @rota_from, @rota_to
-from (select l.name from rota_line l where IDLE(l) order by l.name limit ?2) d
+select min(if(d.idle, d.name, null)), max(if(d.idle, d.name, null)), max(d.name) into @rota_from, @rota_to, @rota_upto
+from (select l.name, OLD(l) and (l.session is null or not ALIVE(l.session)) idle
+    from rota_line l where l.name > ?1 order by l.name limit ?3) d
+--@ unfold_idle
+update rota_line set session = null where IDLE_ONES and session is not null and OLD(rota_line) and not ALIVE(rota_line.session)
 --@ idle
-delete from rota_line where name between @rota_from and @rota_to and IDLE(rota_line)
+delete from rota_line where IDLE_ONES and session is null and OLD(rota_line)
+--@ looked
+select @rota_upto from dual where @rota_upto is not null
+
 -- Somebody took the session away by hand, or it was buried in the very moment in which UNFOLD found it alive.
 --@ strays
 select t.name from (select distinct session from rota_ticket where durable = 0) d
     left join rota_session s on s.id = d.session
     join rota_ticket t on t.durable = 0 and t.session = d.session
-where s.id is null limit ?2
+where s.id is null limit ?1
+
+-- Who walks through idle lines: "until who after". Each statement commits by itself, so nobody waits for that row for long.
+#define UNTIL cast(substring_index(v, ' ', 1) as signed)
+#define WHO substring_index(substring_index(v, ' ', 2), ' ', -1)
+#define AFTER substr(v, length(substring_index(v, ' ', 2)) + 2)
+#define OVER (UNTIL <= NOW or UNTIL > NOW + 7200000000)
+--@ sweeper
+select if(OVER, 0, UNTIL - NOW) from rota_meta where k = 'sweeper'
+--@ first_sweep
+insert into rota_meta (k, v) select 'sweeper', '0 0 ' from dual
+where not exists (select 1 from rota_meta where k = 'sweeper') on duplicate key update v = v
+--@ sweep
+update rota_meta set v = concat(NOW + ?2, ' ', ?1, ' ', AFTER) where k = 'sweeper' and (OVER or WHO = ?1)
+--@ sweeps
+select AFTER from rota_meta where k = 'sweeper' and WHO = ?1
+--@ swept
+update rota_meta set v = concat(NOW + ?3, ' ', ?2, ' ', left(?4, 200)) where k = 'sweeper' and WHO = ?1
 
 -- ---- Folded lines
 

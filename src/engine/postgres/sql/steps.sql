@@ -65,11 +65,41 @@ delete from rota_session where id in (
         and (select 1 from rota_ticket t where t.session = s.id and not t.durable limit 1) is null
     limit $1 for update skip locked)
 
+-- By their places in the table: whatever was in it when the plan was made, none but those rows are looked at to delete them.
+-- One that somebody has locked, or has changed, stays.
 --@ idle
-delete from rota_line where name in (
-    select l.name from rota_line l where l.since <= NOW - $1 and l.fence <= NOW - $1 and l.watched <= NOW - $1 and l.count = 0
+with w as (select max(x.name) upto from (select l.name from rota_line l where l.name > $1 order by l.name limit $3) x),
+d as (delete from rota_line where ctid = any(array(select l.ctid from rota_line l
+    where l.name > $1 and l.name <= (select w.upto from w)
+        and l.since <= NOW - $2 and l.fence <= NOW - $2 and l.watched <= NOW - $2 and l.count = 0
         and (l.session is null or not ALIVE(l.session))
-    limit $2 for update skip locked)
+    for update skip locked)))
+select w.upto from w where w.upto is not null
+
+-- Somebody took the session away by hand, or it was buried in the very moment in which UNFOLD found it alive.
+--@ strays
+select t.name from rota_ticket t
+where not t.durable and (select 1 from rota_session s where s.id = t.session) is null limit $1
+
+-- Who walks through idle lines: "until who after". Nobody waits for that row: who finds it locked has come too late.
+#define UNTIL split_part(m.v, ' ', 1)::bigint
+#define WHO split_part(m.v, ' ', 2)
+#define AFTER substr(m.v, length(split_part(m.v, ' ', 1)) + length(WHO) + 3)
+#define OVER (UNTIL <= NOW or UNTIL > NOW + 7200000000)
+--@ sweeper
+select case when OVER then 0 else UNTIL - NOW end from rota_meta m where m.k = 'sweeper'
+
+--@ sweep
+with u as (update rota_meta m set v = (NOW + $2) || ' ' || $1 || ' ' || AFTER
+    where m.ctid = any(array(select m.ctid from rota_meta m where m.k = 'sweeper' and (OVER or WHO = $1::text)
+        for update skip locked))
+    returning AFTER as after),
+n as (insert into rota_meta (k, v) select 'sweeper', (NOW + $2) || ' ' || $1 || ' '
+    where (select 1 from rota_meta m where m.k = 'sweeper') is null on conflict do nothing returning '' as after)
+select u.after from u union all select n.after from n
+
+--@ swept
+update rota_meta m set v = (NOW + $3) || ' ' || $2 || ' ' || left($4, 200) where m.k = 'sweeper' and WHO = $1::text
 
 -- ---- Folded lines
 
