@@ -62,7 +62,7 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
     int rv = ROTA_UNREACHABLE;
     if (!e->given_up && e->not_before <= now && e->deadline > now)
         rv = l->user->send(l, e, &e->via);
-    e->queued = rv == ROTA_BUSY && !e->first && !e->maybe && !e->was_again;
+    e->queued = rv == ROTA_BUSY && !e->first && !e->last && !e->maybe && !e->was_again;
     if (rv == 0) {
         e->flying = true;
         e->sent_at = now;
@@ -118,18 +118,26 @@ bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e)
     return try_send(l, e);
 }
 
-/* The entries of REST wait again, before those that came to wait meanwhile and are of a later order. */
+/* The entries of REST wait again; what came to wait meanwhile takes its place among them. */
 static void wait_on(struct rt_ledger *l, struct rt_entry *rest)
 {
-    struct rt_entry *behind = &l->waiting;
-    while (behind->prev != &l->waiting && behind->prev->order > rest->next->order)
-        behind = behind->prev;
-    struct rt_entry *first = rest->next, *last = rest->prev;
-    first->prev = behind->prev;
-    behind->prev->next = first;
-    last->next = behind;
-    behind->prev = last;
-    RT_RING_INIT(rest);
+    struct rt_entry came, *head = &l->waiting;
+
+    RT_RING_INIT(&came);
+    while (head->prev != head && head->prev->order > rest->next->order) {
+        struct rt_entry *e = head->prev;
+        take(e);
+        RT_RING_ADD(&came, e);
+    }
+    head->prev->next = rest->next;
+    rest->next->prev = head->prev;
+    rest->prev->next = head;
+    head->prev = rest->prev;
+    while (!RT_RING_EMPTY(&came)) {
+        struct rt_entry *e = came.next;
+        take(e);
+        wait(l, e);
+    }
 }
 
 static bool is_full(const struct rt_ledger *l)

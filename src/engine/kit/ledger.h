@@ -12,7 +12,7 @@
  * ends exactly once, and never from inside rt_ledger_add or rt_ledger_abandon.
  *
  * What waits only for other requests of ours does not end as long as those are answered: its call_ms counts from when it
- * is sent.
+ * is sent. (Not so what is `first`, or `last`.)
  *
  * Those that wait keep the order in which they were added, also when they come back; a `first` one goes before all
  * others, a `last` one after them. Serialised by its user. One timer for all. */
