@@ -53,15 +53,6 @@ static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t
     return NULL;
 }
 
-static struct rt_ask *find_any(const struct rt_desk *desk, int64_t now, int64_t *next)
-{
-    struct rt_ask *ask = NULL;
-    *next = RT_NEVER;
-    for (const struct rt_ticket *t = desk->tickets; t != NULL && ask == NULL; t = t->next)
-        ask = find(desk, t, now, next);
-    return ask;
-}
-
 /* Whether the engine may have got T's JOIN, and has not answered it. */
 static bool is_open(const struct rt_ticket *t)
 {
@@ -84,15 +75,28 @@ static int try_err(const struct rt_ask *ask)
     return open ? ROTA_UNKNOWN : ROTA_UNREACHABLE;
 }
 
+static void end(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    if (ask->state == RT_ASK_RELEASING)
+        rt_line_unconfirmed(desk, ask->ticket);
+    else
+        (void)rt_desk_cancel(desk, ask, try_err(ask), now);
+}
+
+/* Looks at each ticket once, however many asks end. What an end puts at the head of the list has just begun. */
 void rt_patience_over(struct rt_desk *desk, int64_t now)
 {
-    struct rt_ask *ask;
-    int64_t next;
-    while ((ask = find_any(desk, now, &next)) != NULL) {
-        if (ask->state == RT_ASK_RELEASING)
-            rt_line_unconfirmed(desk, ask->ticket);
-        else
-            (void)rt_desk_cancel(desk, ask, try_err(ask), now);
+    int64_t next = RT_NEVER;
+    struct rt_ticket *t = desk->tickets;
+
+    while (t != NULL) {
+        struct rt_ticket *behind = t->next;
+        struct rt_ask *ask = find(desk, t, now, &next);
+        if (ask != NULL)
+            end(desk, ask, now);
+        if (ask != NULL && rt_outbox_holds(desk, t))
+            continue; /* others may wait for it */
+        t = behind == NULL || rt_outbox_holds(desk, behind) ? behind : desk->tickets;
     }
     assert(next > now);
     if (next != RT_NEVER)

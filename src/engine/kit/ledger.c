@@ -62,7 +62,6 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
     int rv = ROTA_UNREACHABLE;
     if (!e->given_up && e->not_before <= now && e->deadline > now)
         rv = l->user->send(l, e, &e->via);
-    e->queued = rv == ROTA_BUSY && !e->first && !e->last && !e->maybe && !e->was_again;
     if (rv == 0) {
         e->flying = true;
         e->sent_at = now;
@@ -72,7 +71,7 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
         RT_RING_ADD(&l->flying, e);
         return true;
     }
-    if (rv != ROTA_UNREACHABLE && rv != ROTA_BUSY)
+    if (rv != ROTA_UNREACHABLE)
         give_up(l, e, rv);
     wait(l, e);
     if (e->not_before > now)
@@ -195,15 +194,21 @@ static void end(struct rt_ledger *l, struct rt_entry *e, int err, const char *wh
     l->user->ended(l, e, unknown ? ROTA_UNKNOWN : err, why);
 }
 
-/* Of those that wait for others of ours. */
+static bool may_be_delayed(const struct rt_ledger *l, const struct rt_entry *e, int64_t now)
+{
+    return e->deadline <= now && !e->first && !e->last && !e->maybe && !e->was_again &&
+           l->user->queues(l, e);
+}
+
+/* What has never been sent, and waits for others of ours, which are answered. */
 static void delay(struct rt_ledger *l, int64_t now)
 {
     int64_t until = l->heard_at + l->base->call_ms * RT_MS;
 
-    if (l->heard_at == 0 || until <= now)
+    if (l->user->queues == NULL || l->heard_at == 0 || until <= now)
         return;
     for (struct rt_entry *e = l->waiting.next; e != &l->waiting; e = e->next)
-        if (e->queued && e->deadline <= now) {
+        if (may_be_delayed(l, e, now)) {
             e->deadline = until;
             e->delayed = true;
         }

@@ -42,8 +42,7 @@ struct rt_entry {                 /* first in the user's struct */
     bool given_up;  /* ends with `err` from the next turn */
     /* The ledger's; `maybe` also its user's. */
     bool maybe;   /* bytes may have left, and no answer said that nothing was done */
-    bool queued;  /* it has never been sent, and waits for other requests of ours ... */
-    bool delayed; /* ... and did so beyond its deadline */
+    bool delayed; /* it waits beyond its deadline, for other requests of ours */
     int err;
     uint32_t pauses; /* in a row: the back-off */
     uint64_t order;
@@ -54,8 +53,7 @@ struct rt_entry {                 /* first in the user's struct */
 
 struct rt_ledger_user {
     /* Sends E if possible. 0: it flies, and *VIA is set; ROTA_UNREACHABLE: not now (E->not_before may have been
-     * set: then it is tried again); ROTA_BUSY: not now, because of what else we have asked; any other error: E is given
-     * up with it. */
+     * set: then it is tried again); any other error: E is given up with it. */
     int (*send)(struct rt_ledger *l, struct rt_entry *e, const void **via);
     /* E has left the ledger: its owner is to be told ERR. WHY: as given to rt_ledger_lost or _refuse; NULL: it was
      * given up, or its time is over. */
@@ -65,6 +63,8 @@ struct rt_ledger_user {
     /* Nothing that waits can be sent now, whichever it is, but for what is `first`: a flush ends there, so that it costs what
      * it sends, not what waits. NULL: never. */
     bool (*full)(const struct rt_ledger *l);
+    /* E waits for nothing but other requests of ours. NULL: never. */
+    bool (*queues)(const struct rt_ledger *l, const struct rt_entry *e);
 };
 
 struct rt_ledger { /* embedded in its user's struct */
@@ -73,7 +73,7 @@ struct rt_ledger { /* embedded in its user's struct */
     struct rt_entry waiting, flying; /* heads of rings; flying in the order they were sent */
     struct rt_timer_call timer;
     uint64_t orders;
-    int64_t heard_at; /* when something was answered last: its user's, if that says ROTA_BUSY */
+    int64_t heard_at; /* when something was answered last: its user's, if that has `queues` */
 };
 
 /* One timer of BASE's loop is to be reserved for it. */

@@ -63,7 +63,7 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     struct rt_sql_ask *a = of_entry(e);
     struct rt_sql_lane *lane = a->on != NULL ? a->on : rt_sql_lane_of(c, a->name);
     if (a->on == NULL && must_wait(c, a))
-        return ROTA_BUSY;
+        return ROTA_UNREACHABLE;
     int rv = rt_sql_lane_board(lane, a);
     *via = lane;
     return rv;
@@ -93,23 +93,33 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
     ask_free(a);
 }
 
-/* No lane takes anybody aboard. One that is down has to be dialed, by whoever wants it. */
+static const struct rt_sql_conn *of_const(const struct rt_ledger *l)
+{
+    return (const struct rt_sql_conn *)(const void *)((const char *)l -
+                                                      offsetof(struct rt_sql_conn, ledger));
+}
+
+/* No lane takes anybody aboard, and those that are down are being dialed. */
 static bool is_full(const struct rt_ledger *l)
 {
-    const struct rt_sql_conn *c =
-        (const struct rt_sql_conn *)(const void *)((const char *)l -
-                                                   offsetof(struct rt_sql_conn, ledger));
+    const struct rt_sql_conn *c = of_const(l);
 
-    for (size_t i = 0; i < RT_SQL_LANES; i++) {
-        const struct rt_sql_lane *lane = &c->lanes[i];
-        if (lane->state != RT_DIAL_READY || (!lane->flying && lane->loaded < RT_SQL_LOAD))
+    for (size_t i = 0; i < RT_SQL_LANES; i++)
+        if (rt_sql_lane_has_room(&c->lanes[i]))
             return false;
-    }
     return true;
 }
 
+static bool queues(const struct rt_ledger *l, const struct rt_entry *e)
+{
+    const struct rt_sql_ask *a = (const struct rt_sql_ask *)(const void *)e;
+
+    (void)l;
+    return rt_sql_lane_of(a->c, a->name)->state == RT_DIAL_READY;
+}
+
 static const struct rt_ledger_user ledger_user = {
-    .send = ask_send, .ended = ask_ended, .full = is_full};
+    .send = ask_send, .ended = ask_ended, .full = is_full, .queues = queues};
 
 /* ---- Asking ------------------------------------------------------------------------------------------------- */
 

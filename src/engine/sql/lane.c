@@ -457,6 +457,13 @@ static bool may_share(struct rt_sql_lane *lane, struct rt_sql_ask *a)
     return true;
 }
 
+bool rt_sql_lane_has_room(const struct rt_sql_lane *lane)
+{
+    if (lane->state == RT_DIAL_READY)
+        return !lane->flying && lane->loaded < RT_SQL_LOAD;
+    return lane->state == RT_DIAL_DOWN && lane->timer.timer.slot == 0; /* who wants it dials it */
+}
+
 int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
 {
     if (lane->state != RT_DIAL_READY) {
@@ -465,9 +472,9 @@ int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
     }
     if (lane->flying || lane->loaded == RT_SQL_LOAD ||
         (lane->loaded > 0 && (lane->single || a->single)))
-        return ROTA_BUSY;
+        return ROTA_UNREACHABLE;
     if (!may_share(lane, a))
-        return ROTA_BUSY;
+        return ROTA_UNREACHABLE;
     a->closed = false;
     lane->load[lane->loaded++] = a;
     lane->single = a->single;

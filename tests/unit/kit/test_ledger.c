@@ -36,7 +36,7 @@ static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     assert_ptr_equal(l, &ledger);
     tries++;
     if (room == 0)
-        return ROTA_BUSY;
+        return ROTA_UNREACHABLE;
     room -= room > 0;
     if (answer == 0) {
         a->sent++;
@@ -74,6 +74,13 @@ static bool on_full(const struct rt_ledger *l)
     return room == 0;
 }
 
+static bool on_queues(const struct rt_ledger *l, const struct rt_entry *e)
+{
+    (void)l;
+    (void)e;
+    return room == 0;
+}
+
 static void other(void *arg, struct rt_timer *t, int64_t now)
 {
     (void)arg;
@@ -108,7 +115,7 @@ static bool add(struct asked *a, int number)
 
 static int begin(void **state)
 {
-    static const struct rt_ledger_user user = {on_send, on_ended, on_tick, on_full};
+    static const struct rt_ledger_user user = {on_send, on_ended, on_tick, on_full, on_queues};
     (void)state;
     rt_loop_init_virtual(&loop);
     rt_loop_advance(&loop, RT_MS);
