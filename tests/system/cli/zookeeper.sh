@@ -127,6 +127,7 @@ user_wrong_password()
     refused 69 'wants a user' "$rota" --on "${account/rota@/}" ls
     expect 0 "$rota" --on "$given" doctor >out
     ! grep -q '^broken' out || fail "$(cat out)"
+    has '^kept +outages survived .*standalone [0-9]' out # each server was asked
 }
 
 # shellcheck disable=SC2046 # names
