@@ -106,6 +106,7 @@ void rt_patience_over(struct rt_desk *desk, int64_t now)
 void rt_patience_try_ended(struct rt_desk *desk, const struct rt_ticket *t, int64_t now)
 {
     assert(t->since <= now);
-    if (now - t->since >= desk->call)
-        rt_patience_over(desk, now);
+    struct rt_timer *timer = &desk->patience_timer; /* one look for all that end now */
+    if (now - t->since >= desk->call && (timer->slot == 0 || timer->at > now))
+        rt_timers_start(desk->timers, timer, now);
 }

@@ -29,12 +29,18 @@ void rt_ledger_out(struct rt_entry *e)
         (*e->pending)--;
 }
 
-/* By its order: mostly the last. */
+/* By its order: mostly the last, or, if it comes back, the first. */
 static void wait(struct rt_ledger *l, struct rt_entry *e)
 {
-    struct rt_entry *behind = &l->waiting;
-    while (behind->prev != &l->waiting && behind->prev->order > e->order)
+    struct rt_entry *head = &l->waiting, *behind = head, *ahead = head->next;
+    while (behind->prev != head && behind->prev->order > e->order) {
+        if (ahead->order > e->order) {
+            behind = ahead;
+            break;
+        }
         behind = behind->prev;
+        ahead = ahead->next;
+    }
     e->flying = false;
     RT_RING_ADD(behind, e);
 }
@@ -196,8 +202,7 @@ static void end(struct rt_ledger *l, struct rt_entry *e, int err, const char *wh
 
 static bool may_be_delayed(const struct rt_ledger *l, const struct rt_entry *e, int64_t now)
 {
-    return e->deadline <= now && !e->first && !e->last && !e->maybe && !e->was_again &&
-           l->user->queues(l, e);
+    return e->deadline <= now && !e->first && !e->last && e->sent_at == 0 && l->user->queues(l, e);
 }
 
 /* What has never been sent, and waits for others of ours, which are answered. */

@@ -104,7 +104,7 @@ static bool is_full(const struct rt_ledger *l)
 {
     const struct rt_sql_conn *c = of_const(l);
 
-    for (size_t i = 0; i < RT_SQL_LANES; i++)
+    for (size_t i = 0; i < c->driver->lanes; i++)
         if (rt_sql_lane_has_room(&c->lanes[i]))
             return false;
     return true;

@@ -327,6 +327,25 @@ static void what_waits_for_others_waits_on(void **state)
     assert_int_equal(down.err, ROTA_UNREACHABLE);
 }
 
+/* What landed is served before the timers of its turn: the flush may come after a deadline, before that is delayed. */
+static void and_a_flush_that_comes_late_changes_nothing(void **state)
+{
+    static struct asked flies = {0}, waits = {0};
+    (void)state;
+    room = 1;
+    assert_true(add(&flies, 1));
+    assert_false(add(&waits, 2));
+    pass(CALL_MS / 2);
+    ledger.heard_at = rt_loop_now(&loop);
+    rt_loop_advance(&loop, rt_loop_now(&loop) + (CALL_MS / 2 + 1) * RT_MS);
+    rt_ledger_flush(&ledger);
+    pass(1);
+    assert_int_equal(waits.ended, 0);
+    room = 1;
+    rt_ledger_flush(&ledger);
+    assert_int_equal(waits.sent, 1);
+}
+
 static void and_ends_when_nothing_is_answered(void **state)
 {
     static struct asked waits = {0};
@@ -496,6 +515,7 @@ int main(void)
         ONE(found),
         ONE(a_flush_ends_when_it_is_full),
         ONE(what_waits_for_others_waits_on),
+        ONE(and_a_flush_that_comes_late_changes_nothing),
         ONE(and_ends_when_nothing_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

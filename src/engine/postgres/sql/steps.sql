@@ -82,7 +82,7 @@ select t.name from rota_ticket t
 where not t.durable and (select 1 from rota_session s where s.id = t.session) is null limit $1
 
 -- Who walks through idle lines: "until who after". Nobody waits for that row: who finds it locked has come too late.
-#define UNTIL split_part(m.v, ' ', 1)::bigint
+#define UNTIL case when m.v ~ '^[0-9]{1,18} ' then split_part(m.v, ' ', 1)::bigint else 0 end
 #define WHO split_part(m.v, ' ', 2)
 #define AFTER substr(m.v, length(split_part(m.v, ' ', 1)) + length(WHO) + 3)
 #define OVER (UNTIL <= NOW or UNTIL > NOW + 7200000000)
