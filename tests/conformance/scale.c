@@ -25,6 +25,12 @@ static double renewals(struct rota *r)
     return n;
 }
 
+/* MANY of a line; FEW where a lock may need a connection of its own. */
+static size_t as_many(size_t many, size_t few)
+{
+    return (conf.caps & ROTA_CAP_ORDER) != 0 && strstr(conf.url, "waits=") == NULL ? many : few;
+}
+
 static size_t lost_of(struct rota_lock **locks, size_t n)
 {
     size_t lost = 0;
@@ -39,7 +45,7 @@ static void many_held_stay(void)
 {
     const struct rota_options opts = {.ttl_ms = TTL_MS, .flags = ROTA_METRICS};
     struct rota *r = conf_open_with(&opts);
-    size_t n = (conf.caps & ROTA_CAP_ORDER) != 0 ? MANY : MANY_PLAIN;
+    size_t n = as_many(MANY, MANY_PLAIN);
     struct rota_lock **locks = conf_alloc(n * sizeof(*locks));
     char tail[16];
 
@@ -120,7 +126,7 @@ static void quiet_one_stays_beside_many_asks(void)
     struct rota_lock *quiet = conf_take(r, conf_name("quiet"), NULL);
     const char *busy = conf_name("busy");
     struct rota_lock *front = conf_take(conf_open(), busy, NULL);
-    size_t n = (conf.caps & ROTA_CAP_ORDER) != 0 ? CROWD : CROWD_PLAIN;
+    size_t n = as_many(CROWD, CROWD_PLAIN);
     struct conf_wish **wishes = conf_alloc(n * sizeof(struct conf_wish *));
     double before = renewals(r);
 

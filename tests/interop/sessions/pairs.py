@@ -42,7 +42,7 @@ class Engine:
 
     def begin(self):
         if session_side.WORDS[self.run.args.pair].dialect == "shedlock":  # the table, and in it a row of the name
-            rota = self.run.args.rota_side.replace("tests/interop/rota-side", "rota")
+            rota = os.path.abspath(self.run.args.rota_side.replace("tests/interop/rota-side", "rota"))
             subprocess.run([rota, "--on", self.url(), "run", self.run.name, "--", "true"], check=True)
         session = session_side.Session(self.run.args.url)
         for line in session_side.WORDS[self.run.args.pair].first:

@@ -188,11 +188,12 @@ static const struct
     const char *at, *map, *word, *make[2], *drop[2];
 } stubborns[] = {
     {"postgres",
-     "table=stubborn_event,id=id,topic=topic,state=st,payload=body",
-     "stubborn_event",
-     {"CREATE TABLE stubborn_event (id bigint PRIMARY KEY, topic text, st smallint, body text)",
-      "INSERT INTO stubborn_event VALUES (1, 'bad.stubborn', 0, 'x')"},
-     {"DROP TABLE stubborn_event", ""}},
+     NULL,
+     "nobody may",
+     {"CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE ''nobody may''; END' LANGUAGE plpgsql; "
+      "CREATE TRIGGER one BEFORE UPDATE ON rota_event FOR EACH ROW EXECUTE FUNCTION refuse()",
+      "CREATE TRIGGER two BEFORE INSERT ON rota_event_trouble FOR EACH ROW EXECUTE FUNCTION refuse()"},
+     {"DROP FUNCTION refuse CASCADE", ""}},
     {"mysql",
      NULL,
      "nobody may",
