@@ -470,7 +470,7 @@ def main():
     if set(folders) - set(FOLDERS):
         parser.error("no such folder: %s; there are %s" % (arguments.folder, ", ".join(FOLDERS)))
     marked = {}
-    for folder in folders:
+    for folder in folders + (["cli"] if arguments.gate else []):
         marked.update(read_equivalent(os.path.join(arguments.root, EQUIVALENT, folder + ".txt")))
     if arguments.gate:
         return 0 if gate(arguments.root, arguments.seed, marked) >= GATE_LEAST else 1
