@@ -93,19 +93,22 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
     ask_free(a);
 }
 
-static const struct rt_sql_conn *of_const(const struct rt_ledger *l)
+/* Trying to board LANE could change something: it takes one more, or is down, and whoever wants it dials it. */
+static bool has_room(const struct rt_sql_lane *lane)
 {
-    return (const struct rt_sql_conn *)(const void *)((const char *)l -
-                                                      offsetof(struct rt_sql_conn, ledger));
+    if (lane->state == RT_DIAL_READY)
+        return !lane->flying && lane->loaded < RT_SQL_LOAD;
+    return lane->state == RT_DIAL_DOWN && lane->timer.timer.slot == 0;
 }
 
-/* No lane takes anybody aboard, and those that are down are being dialed. */
 static bool is_full(const struct rt_ledger *l)
 {
-    const struct rt_sql_conn *c = of_const(l);
+    const struct rt_sql_conn *c =
+        (const struct rt_sql_conn *)(const void *)((const char *)l -
+                                                   offsetof(struct rt_sql_conn, ledger));
 
     for (size_t i = 0; i < c->driver->lanes; i++)
-        if (rt_sql_lane_has_room(&c->lanes[i]))
+        if (has_room(&c->lanes[i]))
             return false;
     return true;
 }

@@ -222,8 +222,7 @@ static void ready(struct rt_sql_lane *lane)
     lane->state = RT_DIAL_READY;
     lane->refusals = 0;
     lane->ready_at = now_of(lane);
-    lane->said[0] = c->ring.ends[c->ring.now].said[0] = '\0';
-    c->trouble[0] = '\0';
+    lane->said[0] = c->ring.ends[c->ring.now].said[0] = c->trouble[0] = '\0';
     rt_sql_linked(c, lane);
     rt_ledger_flush(&c->ledger);
 }
@@ -457,13 +456,6 @@ static bool may_share(struct rt_sql_lane *lane, struct rt_sql_ask *a)
     return true;
 }
 
-bool rt_sql_lane_has_room(const struct rt_sql_lane *lane)
-{
-    if (lane->state == RT_DIAL_READY)
-        return !lane->flying && lane->loaded < RT_SQL_LOAD;
-    return lane->state == RT_DIAL_DOWN && lane->timer.timer.slot == 0; /* who wants it dials it */
-}
-
 int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
 {
     if (lane->state != RT_DIAL_READY) {
@@ -471,9 +463,7 @@ int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
         return ROTA_UNREACHABLE;
     }
     if (lane->flying || lane->loaded == RT_SQL_LOAD ||
-        (lane->loaded > 0 && (lane->single || a->single)))
-        return ROTA_UNREACHABLE;
-    if (!may_share(lane, a))
+        (lane->loaded > 0 && (lane->single || a->single)) || !may_share(lane, a))
         return ROTA_UNREACHABLE;
     a->closed = false;
     lane->load[lane->loaded++] = a;

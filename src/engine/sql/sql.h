@@ -214,8 +214,6 @@ void rt_sql_lane_soon(
     struct rt_sql_lane *lane); /* dials from the first turn, which may never come (ddl) */
 void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);
-/* Whether trying to board it could change anything. */
-bool rt_sql_lane_has_room(const struct rt_sql_lane *lane);
 /* Boards A: 0, or ROTA_UNREACHABLE: not now. */
 int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a);
 void rt_sql_lane_leave(struct rt_sql_lane *lane, struct rt_sql_ask *a); /* A has ended */

@@ -24,7 +24,7 @@
 #define SWEEP 8          /* lines of the dead, and sessions, at once */
 #define SWEEP_EACH 3     /* every so many renewals: about once a ttl ... */
 #define SWEEP_WAITING 30 /* ... and of waiters, who are many: others sweep, too */
-/* Far longer than any statement takes: a TAKE that has read the clock and then waits for a row that is deleted makes it anew
+/* Far longer than any statement takes: a TAKE that has read the clock and then waits for a row that is deleted makes it again
  * with a fence of that time, which must be larger than any before. */
 #define DAY_US (INT64_C(86400) * 1000000)
 #define LINES 500         /* of a step: a million in 33 minutes */
@@ -106,7 +106,7 @@ static void set_after(struct rt_sql_conn *c, const char *name)
     if (after != NULL)
         memcpy(after, name, size);
     rt_free(c->sweep.after);
-    c->sweep.after = after; /* without memory it begins anew */
+    c->sweep.after = after; /* without memory it begins at the first name */
 }
 
 /* It is not ours, or not any more. */

@@ -296,16 +296,22 @@ static void a_flush_ends_when_it_is_full(void **state)
     assert_memory_equal(order, wanted, sizeof(wanted));
 }
 
+/* FLIES flies, and WAITS waits for it. After half of its time something is answered. */
+static void queue_up(struct asked *flies, struct asked *waits)
+{
+    room = 1;
+    assert_true(add(flies, 1));
+    assert_false(add(waits, 2));
+    pass(CALL_MS / 2);
+    ledger.heard_at = rt_loop_now(&loop);
+}
+
 /* As long as others are answered, what waits for them does not end; what was sent then has all its time. */
 static void what_waits_for_others_waits_on(void **state)
 {
     static struct asked flies = {0}, waits = {0}, down = {0};
     (void)state;
-    room = 1;
-    assert_true(add(&flies, 1));
-    assert_false(add(&waits, 2));
-    pass(CALL_MS / 2);
-    ledger.heard_at = rt_loop_now(&loop);
+    queue_up(&flies, &waits);
     pass(CALL_MS * 3 / 4);
     assert_int_equal(waits.ended, 0);
     ledger.heard_at = rt_loop_now(&loop);
@@ -332,11 +338,7 @@ static void and_a_flush_that_comes_late_changes_nothing(void **state)
 {
     static struct asked flies = {0}, waits = {0};
     (void)state;
-    room = 1;
-    assert_true(add(&flies, 1));
-    assert_false(add(&waits, 2));
-    pass(CALL_MS / 2);
-    ledger.heard_at = rt_loop_now(&loop);
+    queue_up(&flies, &waits);
     rt_loop_advance(&loop, rt_loop_now(&loop) + (CALL_MS / 2 + 1) * RT_MS);
     rt_ledger_flush(&ledger);
     pass(1);
