@@ -65,13 +65,13 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
     }
 }
 
-/* Ends the child in time when the hold is in danger or gone: SIGTERM a quarter of the ttl
+/* Ends the child in time when the hold is in danger or gone: SIGTERM a sixth of the ttl
  * before the deadline, SIGKILL at the last moment. Returns when to look again. */
 static int64_t guard(struct rt_hold *hold)
 {
     int64_t remaining = read_deadline(hold);
     int64_t now = rt_hold_now_ms();
-    int64_t margin = rota_ttl_ms(hold->client) / 4;
+    int64_t margin = rota_ttl_ms(hold->client) / 6;
     bool gone = hold->told_lost || remaining <= 0;
     if (!gone && !hold->lost && remaining > margin)
         return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER : hold->deadline - margin;

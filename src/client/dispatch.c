@@ -13,8 +13,8 @@
 /* Idle requests kept for the next ones; more are given back. */
 #define SPARE_MOST 64
 
-/* A renewal that was not answered in a third of the ttl is sent anew rather than waited for. */
-#define BEAT_PARTS 3
+/* A renewal that was not answered in a quarter of the ttl is sent again rather than waited for. */
+#define BEAT_PARTS 4
 
 #define OWN_TIMERS 4 /* three of the desk, one for strays */
 

@@ -250,9 +250,9 @@ static void each_verdict(void *arg, const struct rota_verdict *v)
     look->count++;
 }
 
-/* At worst the last beat was a third of the ttl before; rota run ends its command a quarter of the ttl before the end;
- * and a server that is back is found, and the beat answered, within a tenth (engine/kit/dial.h). */
-#define OUTLASTS_PARTS 4
+/* At worst the last beat was a quarter of the ttl before; rota run ends its command a sixth of the ttl before the end;
+ * and a server that is back is found, and the beat answered, in what remains (engine/kit/dial.h). */
+#define OUTLASTS_PARTS 2
 
 static void tell_outages(const struct rota *r, rota_verdict_fn *fn, void *arg)
 {

@@ -6,9 +6,9 @@
 
 #include <assert.h>
 
-/* Three beats per ttl, so that one may be lost and another late; after a failure sooner. */
-#define BEATS_PER_TTL 3
-#define RETRIES_PER_TTL 12
+/* Four beats per ttl: when half of it is lost to an outage, a fifth is left to come back in; after a failure sooner. */
+#define BEATS_PER_TTL 4
+#define RETRIES_PER_TTL 40
 
 /* Holders are told this part of the ttl before the deadline: while they run, they learn of the
  * loss before somebody else can be granted (DESIGN 1.2). */

@@ -125,11 +125,18 @@ int64_t rt_dial_jitter(uint64_t *jitter, int64_t most)
 
 void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter)
 {
-    uint32_t part = conn->ttl_ms / 20;
+    uint32_t part = conn->ttl_ms / 50;
     uint32_t most = part < RT_DIAL_PAUSE_LAST_MS ? part : RT_DIAL_PAUSE_LAST_MS;
     uint32_t ms = p->ms == 0 ? RT_DIAL_PAUSE_FIRST_MS : p->ms * 2;
     ms = ms > most ? most : ms;
     p->ms = ms > RT_DIAL_PAUSE_FIRST_MS ? ms : RT_DIAL_PAUSE_FIRST_MS;
     int64_t half = p->ms * RT_MS / 2;
     p->until = rt_loop_now(conn->loop) + half + rt_dial_jitter(jitter, half);
+}
+
+int rt_dial_level(bool *outage)
+{
+    bool told = *outage;
+    *outage = true;
+    return told ? ROTA_LOG_INFO : ROTA_LOG_WARN;
 }

@@ -3,7 +3,7 @@
  * again.
  *
  *   hosts ──▶ a ring of endpoints: after one comes the next
- *   in vain ──▶ a pause: half to all of 10, 20, 40, ... 500 ms, but at most a twentieth of the ttl
+ *   in vain ──▶ a pause: half to all of 10, 20, 40, ... 200 ms, but at most a fiftieth of the ttl
  *
  * What fails sets errmsg, except for lack of memory. */
 #ifndef RT_DIAL_H
@@ -16,7 +16,8 @@
 
 #define RT_DIAL_AT 280 /* room for an address as text */
 #define RT_DIAL_PAUSE_FIRST_MS 10u
-#define RT_DIAL_PAUSE_LAST_MS 500u
+#define RT_DIAL_PAUSE_LAST_MS 200u
+#define RT_DIAL_REFUSED_MS 500u /* ... but this long after a refusal for good */
 
 /* A connection, whatever it speaks:
  *
@@ -71,8 +72,11 @@ struct rt_dial_pause { /* all zero: dial at once */
     int64_t until;     /* not dialed before */
 };
 
-/* It was dialed in vain, or lost. A server that is back is
- * found while whoever holds there still has time to renew. */
+/* It was dialed in vain, or lost. A server that is back is found while those who hold there still have time to renew. */
 void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter);
+
+/* At which level to tell of trouble with a connection: one warning for an outage, and what else is heard until it is
+ * over as information. *OUTAGE: false when all was well; is true from now on. */
+int rt_dial_level(bool *outage);
 
 #endif

@@ -71,7 +71,7 @@ void rt_link_note(struct rt_link *k, const char *why, bool dialed)
 {
     char *said = k->ring.ends[k->ring.now].said;
     if (strcmp(why, said) != 0)
-        rt_words_log(k->base, ROTA_LOG_WARN, "%s: %s", k->on->who, why);
+        rt_words_log(k->base, rt_dial_level(&k->outage), "%s: %s", k->on->who, why);
     (void)snprintf(said, sizeof(k->ring.ends->said), "%s", why);
     k->unheard = dialed ? 0 : k->unheard + 1;
     if (dialed || k->unheard >= k->ring.count || k->trouble[0] == '\0')
@@ -129,10 +129,11 @@ void rt_link_fail(struct rt_link *k, int err, const char *format, ...)
 {
     char why[sizeof(k->trouble)];
     PRINT(why, format);
+    k->outage = false; /* it is told what is wrong, whatever was told of the connection */
     let_go(k, why);
     k->refusals = 0;
-    k->pause.ms = RT_DIAL_PAUSE_LAST_MS;
-    k->pause.until = now_of(k) + RT_DIAL_PAUSE_LAST_MS * RT_MS;
+    k->pause.ms = RT_DIAL_REFUSED_MS;
+    k->pause.until = now_of(k) + RT_DIAL_REFUSED_MS * RT_MS;
     k->on->failed(k, err, why);
 }
 
@@ -186,6 +187,7 @@ void rt_link_greeted(struct rt_link *k)
     assert(k->state == RT_DIAL_GREETING);
     k->state = RT_DIAL_READY;
     k->refusals = 0;
+    k->outage = false;
     k->ring.ends[k->ring.now].said[0] = '\0';
     k->wire->ready_at = now_of(k);
     rt_timers_stop(&k->base->loop->timers, &k->timer.timer);

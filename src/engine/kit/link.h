@@ -56,6 +56,7 @@ struct rt_link { /* embedded in its user's struct; zeroed before it is opened */
     struct rt_tls *tls;
     struct rt_dial_ring ring;
     bool secure, closing;
+    bool outage; /* it is away, and that was told */
     enum rt_dial_state state;
     struct rt_wire *wire; /* NULL: DOWN */
     struct rt_timer_call timer;

@@ -162,8 +162,9 @@ static void note_trouble(struct rt_resp_link *l, const char *why, bool was_ready
     bool sentinel = l->kind == RT_RESP_SENTINEL;
     bool named = strstr(why, rt_resp_at(l)) != NULL; /* whom it is about stands there once */
     if (strcmp(why, l->said) != 0 && (was_ready || strcmp(why, c->last_trouble) != 0))
-        rt_resp_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : ROTA_LOG_WARN, "redis: %s%s%s: %s",
-                    kinds[l->kind], named ? "" : " to ", named ? "" : rt_resp_at(l), why);
+        rt_resp_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : rt_dial_level(&c->outage),
+                    "redis: %s%s%s: %s", kinds[l->kind], named ? "" : " to ",
+                    named ? "" : rt_resp_at(l), why);
     snprintf(l->said, sizeof(l->said), "%s", why);
     if (why != c->last_trouble && !(sentinel && was_ready))
         snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
@@ -225,8 +226,8 @@ void rt_resp_fatal(struct rt_resp_link *l, int err, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    l->wanted = false;
-    l->pause.ms = RT_DIAL_PAUSE_LAST_MS;
+    l->wanted = c->outage = false; /* it is told, whatever was told of connections */
+    l->pause.ms = RT_DIAL_REFUSED_MS;
     if (l->kind == RT_RESP_WAIT) { /* the others may still be good */
         let_go(l, text, false);
         rt_resp_wait_refused(l, err, text);
@@ -335,6 +336,7 @@ void rt_resp_link_ready(struct rt_resp_link *l)
     l->state = RT_DIAL_READY;
     l->pause.ms = 0;
     l->said[0] = '\0';
+    l->conn->outage = false;
     rt_resp_log(l->conn, l->kind == RT_RESP_SENTINEL ? ROTA_LOG_TRACE : ROTA_LOG_INFO,
                 "redis: %s to %s is up", kinds[l->kind], rt_resp_at(l));
     tell_link(l, true);

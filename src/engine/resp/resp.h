@@ -215,6 +215,7 @@ struct rt_resp_conn {
     char *out;                         /* where commands are put together */
     size_t out_size, out_room;
     bool closing;
+    bool outage; /* a connection was lost, and that was told */
 };
 
 /* Opens C, which is zeroed, as URL says: hosts or a socket, user, TLS, ?sentinel=, ?db=, ?replicas=. BASE: loop, times

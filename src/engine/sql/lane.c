@@ -57,10 +57,10 @@ static void on_closed(struct rt_sql_link *l)
     rt_free(l);
 }
 
-static void note_trouble(struct rt_sql_conn *c, const char *why)
+static void note_trouble(struct rt_sql_conn *c, int level, const char *why)
 {
     if (strcmp(why, c->trouble) != 0)
-        rt_words_log(&c->base, ROTA_LOG_WARN, "%s: %s", c->driver->name, why);
+        rt_words_log(&c->base, level, "%s: %s", c->driver->name, why);
     snprintf(c->trouble, sizeof(c->trouble), "%s", why);
 }
 
@@ -76,7 +76,7 @@ static void note_lost(struct rt_sql_lane *lane, const char *why)
     if (told)
         snprintf(c->trouble, sizeof(c->trouble), "%s", why);
     else
-        note_trouble(c, why);
+        note_trouble(c, rt_dial_level(&c->outage), why);
 }
 
 static void drop_link(struct rt_sql_lane *lane)
@@ -144,14 +144,15 @@ static void refuse(struct rt_sql_lane *lane, int err, const char *why)
 {
     char text[sizeof(lane->c->trouble)];
     snprintf(text, sizeof(text), "%s", why);
+    lane->c->outage = false; /* what is wrong is told, whatever was told of the connection */
     let_go(lane, text);
     if (++lane->refusals < lane->c->ring.count) {
         rt_sql_lane_want(lane);
         return;
     }
     lane->refusals = 0;
-    lane->pause.ms = RT_DIAL_PAUSE_LAST_MS;
-    lane->pause.until = now_of(lane) + RT_DIAL_PAUSE_LAST_MS * RT_MS;
+    lane->pause = (struct rt_dial_pause){RT_DIAL_REFUSED_MS,
+                                         now_of(lane) + RT_DIAL_REFUSED_MS * RT_MS};
     rt_ledger_refuse(&lane->c->ledger, err, text);
 }
 
@@ -221,6 +222,7 @@ static void ready(struct rt_sql_lane *lane)
     struct rt_sql_conn *c = lane->c;
     lane->state = RT_DIAL_READY;
     lane->refusals = 0;
+    c->outage = false;
     lane->ready_at = now_of(lane);
     lane->said[0] = c->ring.ends[c->ring.now].said[0] = c->trouble[0] = '\0';
     rt_sql_linked(c, lane);
@@ -271,7 +273,7 @@ static bool must_calm(struct rt_sql_lane *lane)
     snprintf(why, sizeof(why),
              "%.100s: its clock is %lld ms behind: it is waited for, or fences would go back",
              rt_sql_lane_at(c), (long long)(us / 1000 + 1));
-    note_trouble(c, why);
+    note_trouble(c, ROTA_LOG_WARN, why);
     lane->calm = true;
     set_timer(lane,
               now_of(lane) + (us / 1000 < CALM_LOOK_MS ? us * 1000 + 1 : CALM_LOOK_MS * RT_MS));
@@ -620,11 +622,9 @@ static void not_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char
     struct rt_sql_conn *c = lane->c;
     struct refusal r = {end == RT_SQL_DENIED ? ROTA_AUTH : ROTA_PROTOCOL, said};
     switch (end) {
-    case RT_SQL_AGAIN:
-        unload(lane, later, lane);
-        break;
     case RT_SQL_FULL:
-        note_trouble(c, said);
+        note_trouble(c, ROTA_LOG_WARN, said); /* fall through */
+    case RT_SQL_AGAIN:
         unload(lane, later, lane);
         break;
     case RT_SQL_ABSENT: /* somebody took the tables away: they are made anew */

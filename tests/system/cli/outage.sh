@@ -168,8 +168,8 @@ ended() # NAME...
 
 between() { [ "$away" -ge "$1" ] && [ "$away" -le "$2" ]; }
 
-# A holder outlasts a quarter of the ttl; from the ttl on it has lost. In between it depends on when it last renewed.
-outlasts() { echo $((ttl_ms / 4)); }
+# A holder outlasts half of the ttl; from the ttl on it has lost. In between it depends on when it last renewed.
+outlasts() { echo $((ttl_ms / 2)); }
 
 holder_may() # CODE
 {

@@ -95,13 +95,13 @@ static void end(void)
     rt_loop_fini(&loop);
 }
 
-/* A renewal waits for its answer for a third of the ttl at most: otherwise, with a patience of 20 s and a ttl
- * of 9 s, one lost reply would cost the session. */
-static void a_renewal_is_waited_for_a_third_of_the_ttl(void **state)
+/* A renewal waits for its answer for a quarter of the ttl at most: otherwise, with a patience of 20 s and a ttl
+ * of 8 s, one lost reply would cost the session. */
+static void a_renewal_is_waited_for_a_quarter_of_the_ttl(void **state)
 {
     static const struct {
         uint32_t call_ms, ttl_ms, patience_ms;
-    } known[] = {{20000, 9000, 3000}, {1000, 9000, 1000}, {3001, 9000, 3000}, {2999, 9000, 2999}};
+    } known[] = {{20000, 8000, 2000}, {1000, 8000, 1000}, {2001, 8000, 2000}, {1999, 8000, 1999}};
     (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct rt_ask ask = {.owner = 1};
@@ -332,7 +332,7 @@ static void a_grant_that_crosses_its_giving_up_is_given_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_renewal_is_waited_for_a_third_of_the_ttl),
+        cmocka_unit_test(a_renewal_is_waited_for_a_quarter_of_the_ttl),
         cmocka_unit_test(the_tries_of_a_release_share_its_time),
         cmocka_unit_test(a_stray_keeps_nothing),
         cmocka_unit_test(a_stray_is_given_back_in_the_same_step),

@@ -41,7 +41,7 @@ static void its_times_count_from_the_sending(void **state)
     open_one(&s, 0);
     assert_true(s.deadline == (1000 + 12000 - 120 - 2) * MS);
     assert_true(s.usable_until == s.deadline - 600 * MS);
-    assert_true(s.beat_at == 5000 * MS && rt_session_next(&s) == 5000 * MS);
+    assert_true(s.beat_at == 4000 * MS && rt_session_next(&s) == 4000 * MS);
     assert_true(rt_session_alive(&s, s.usable_until - 1));
     assert_false(rt_session_alive(&s, s.usable_until));
     int64_t deadline = s.deadline;
@@ -49,7 +49,7 @@ static void its_times_count_from_the_sending(void **state)
     assert_true(s.deadline == deadline - 300 * MS);
 }
 
-/* A large allowance leaves a short time: three beats fall into that, not into the ttl (or the session would
+/* A large allowance leaves a short time: four beats fall into that, not into the ttl (or the session would
  * end before its next beat). Each answer has an allowance of its own. */
 static void it_beats_within_its_usable_time(void **state)
 {
@@ -58,7 +58,7 @@ static void it_beats_within_its_usable_time(void **state)
     open_one(&s, 9000);
     int64_t usable = s.usable_until - 1000 * MS;
     assert_true(usable > 0 && usable < 4000 * MS);
-    assert_true(s.beat_at == 1000 * MS + usable / 3 && rt_session_next(&s) == s.beat_at);
+    assert_true(s.beat_at == 1000 * MS + usable / 4 && rt_session_next(&s) == s.beat_at);
     assert_true(rt_session_beat(&s, s.beat_at));
     rt_session_failed(&s, s.beat_at + MS); /* and again so soon that it is not too late */
     assert_true(rt_session_next(&s) == s.beat_at && s.beat_at < s.usable_until);
@@ -66,7 +66,7 @@ static void it_beats_within_its_usable_time(void **state)
     assert_true(rt_session_beat(&s, sent));
     assert_false(rt_session_answered(&s, 0, 12000, 0, sent + MS));
     assert_true(s.usable_until == sent + (12000 - 120 - 2 - 600) * MS);
-    assert_true(s.beat_at == sent + 4000 * MS);
+    assert_true(s.beat_at == sent + 3000 * MS);
 }
 
 static void it_beats_when_it_is_time(void **state)
@@ -74,14 +74,14 @@ static void it_beats_when_it_is_time(void **state)
     struct rt_session s;
     (void)state;
     open_one(&s, 0);
-    assert_false(rt_session_beat(&s, 5000 * MS - 1));
-    assert_true(rt_session_beat(&s, 5000 * MS));
+    assert_false(rt_session_beat(&s, 4000 * MS - 1));
+    assert_true(rt_session_beat(&s, 4000 * MS));
     assert_false(rt_session_beat(&s, 9000 * MS)); /* one is under way */
     assert_true(rt_session_next(&s) == s.usable_until);
-    assert_false(rt_session_answered(&s, 5, 24000, 0, 5100 * MS));
+    assert_false(rt_session_answered(&s, 5, 24000, 0, 4100 * MS));
     assert_int_equal(s.id, 77); /* only an opening names it */
-    assert_true(s.deadline == (5000 + 24000 - 240 - 2) * MS);
-    assert_true(s.beat_at == (5000 + 8000) * MS);
+    assert_true(s.deadline == (4000 + 24000 - 240 - 2) * MS);
+    assert_true(s.beat_at == (4000 + 6000) * MS);
 }
 
 static void a_failed_beat_is_sent_again_soon(void **state)
@@ -92,11 +92,29 @@ static void a_failed_beat_is_sent_again_soon(void **state)
     int64_t until = s.usable_until;
     assert_true(rt_session_beat(&s, 5000 * MS));
     rt_session_failed(&s, 6000 * MS);
-    assert_true(s.beat_at == 7000 * MS && rt_session_next(&s) == 7000 * MS);
+    assert_true(s.beat_at == 6300 * MS && rt_session_next(&s) == 6300 * MS);
     assert_true(s.usable_until == until && rt_session_alive(&s, 6000 * MS));
     assert_true(rt_session_beat(&s, 11700 * MS));
-    rt_session_failed(&s, 11900 * MS);
+    rt_session_failed(&s, 12100 * MS);
     assert_true(s.beat_at > until && rt_session_next(&s) == until); /* its end is looked at first */
+}
+
+/* Whenever an engine goes away for half of the ttl, a beat that is sent within 200 ms of its return comes in time: also
+ * for `rota run`, which ends its command a sixth of the ttl before the deadline. */
+static void it_outlasts_half_of_its_ttl(void **state)
+{
+    (void)state;
+    for (int64_t left = 1000 * MS; left <= 4000 * MS; left += 100 * MS) {
+        struct rt_session s;
+        open_one(&s, 0);
+        int64_t back = left + 6000 * MS, now = s.beat_at;
+        for (; now < back; now = rt_session_next(&s)) {
+            assert_true(rt_session_beat(&s, now));
+            rt_session_failed(&s, now + 10 * MS);
+        }
+        assert_true(now < back + 400 * MS && now < s.deadline - 2000 * MS);
+        assert_true(rt_session_beat(&s, now));
+    }
 }
 
 static void it_ends(void **state)
@@ -142,6 +160,7 @@ int main(void)
         cmocka_unit_test(it_beats_within_its_usable_time),
         cmocka_unit_test(it_beats_when_it_is_time),
         cmocka_unit_test(a_failed_beat_is_sent_again_soon),
+        cmocka_unit_test(it_outlasts_half_of_its_ttl),
         cmocka_unit_test(it_ends),
         cmocka_unit_test(an_answer_that_is_still_to_come_is_waited_for),
         cmocka_unit_test(without_a_ttl_it_never_ends),

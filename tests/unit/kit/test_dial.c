@@ -110,13 +110,13 @@ static void how_long(void **state)
     assert_int_equal(rt_dial_patience(&conn), 1000 * RT_MS);
 }
 
-/* The half to the whole of a pause that doubles, up to a twentieth of the ttl or half a second. */
+/* The half to the whole of a pause that doubles, up to a fiftieth of the ttl or 200 ms. */
 static void pauses(void **state)
 {
     static const struct {
         uint32_t ttl_ms, pauses[8];
-    } all[] = {{10000, {10, 20, 40, 80, 160, 320, 500, 500}},
-               {1000, {10, 20, 40, 50, 50, 50, 50, 50}},
+    } all[] = {{10000, {10, 20, 40, 80, 160, 200, 200, 200}},
+               {1000, {10, 20, 20, 20, 20, 20, 20, 20}},
                {100, {10, 10, 10, 10, 10, 10, 10, 10}}};
     uint64_t jitter = 1;
     (void)state;
@@ -133,13 +133,13 @@ static void pauses(void **state)
     int64_t least = RT_NEVER, most = 0;
     conn.ttl_ms = 10000;
     for (int i = 0; i < 100; i++) {
-        struct rt_dial_pause p = {.ms = 500};
+        struct rt_dial_pause p = {.ms = 200};
         rt_dial_later(&p, &conn, &jitter);
         int64_t pause = p.until - rt_loop_now(&loop);
         least = pause < least ? pause : least;
         most = pause > most ? pause : most;
     }
-    assert_true(least < 300 * RT_MS && most > 450 * RT_MS);
+    assert_true(least < 120 * RT_MS && most > 180 * RT_MS);
 }
 
 #define ONE(name) cmocka_unit_test_setup_teardown(name, begin, end)

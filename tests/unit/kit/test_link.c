@@ -18,7 +18,7 @@ static struct rt_stream *stream;        /* that is dialed, or up */
 static char dialed[32];                 /* the hosts, in the order they were */
 static size_t ups, losts, frees, drops; /* calls of the user */
 static bool was_ready, ticks;
-static int failed, logs;
+static int failed, logs, warnings;
 static char why[256];
 
 /* ---- Both sides ------------------------------------------------------------------------------- */
@@ -101,9 +101,9 @@ static void freed(struct rt_wire *w)
 static void on_log(struct rt_up *u, int level, const char *line)
 {
     (void)u;
-    (void)level;
     assert_non_null(strstr(line, "played: "));
     logs++;
+    warnings += level == ROTA_LOG_WARN;
 }
 
 static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
@@ -164,7 +164,7 @@ static int begin(void **state)
     conn = (struct rt_conn){.loop = &loop, .up = &listener, .ttl_ms = 10000};
     dialed[0] = why[0] = '\0';
     ups = losts = frees = drops = 0;
-    failed = logs = ended = 0;
+    failed = logs = warnings = ended = 0;
     was_ready = ticks = false;
     stream = NULL;
     return 0;
@@ -275,6 +275,46 @@ static void who_lasted_is_dialed_at_once_after_few(void **state)
     shut();
 }
 
+/* One warning for an outage, however many reasons are heard in it; a refusal for good is another matter. */
+static void one_warning_for_an_outage(void **state)
+{
+    (void)state;
+    assert_int_equal(open_link("etcd://a"), 0);
+    rt_link_want(&link_);
+    greet();
+    hang_up(ROTA_UNREACHABLE, "closed");
+    turn(200);
+    hang_up(ROTA_UNREACHABLE, "refused");
+    turn(200);
+    hang_up(ROTA_UNREACHABLE, "it starts");
+    assert_int_equal(logs, 3);
+    assert_int_equal(warnings, 1);
+    turn(200);
+    rt_stream_feed_up(stream);
+    feed("x");
+    assert_int_equal(warnings, 2);
+    rt_link_want(&link_);
+    turn(500);
+    greet();
+    hang_up(ROTA_UNREACHABLE, "closed");
+    assert_int_equal(warnings, 3);
+    shut();
+}
+
+/* However long it was away: a server that is back is dialed within a fiftieth of the ttl, and within 200 ms. */
+static void one_that_is_back_is_dialed_soon(void **state)
+{
+    (void)state;
+    assert_int_equal(open_link("etcd://a"), 0);
+    rt_link_want(&link_);
+    for (int i = 0; i < 20; i++) {
+        hang_up(ROTA_UNREACHABLE, "nobody there");
+        turn(200);
+        assert_non_null(stream);
+    }
+    shut();
+}
+
 static void a_greeting_without_end(void **state)
 {
     (void)state;
@@ -365,6 +405,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_after_the_other, begin, end),
         cmocka_unit_test_setup_teardown(one_that_leaves_needs_no_pause, begin, end),
         cmocka_unit_test_setup_teardown(who_lasted_is_dialed_at_once_after_few, begin, end),
+        cmocka_unit_test_setup_teardown(one_warning_for_an_outage, begin, end),
+        cmocka_unit_test_setup_teardown(one_that_is_back_is_dialed_soon, begin, end),
         cmocka_unit_test_setup_teardown(a_greeting_without_end, begin, end),
         cmocka_unit_test_setup_teardown(for_good_when_all_are_so, begin, end),
         cmocka_unit_test_setup_teardown(what_it_said_is_the_better_reason, begin, end),
