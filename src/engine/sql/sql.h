@@ -412,7 +412,7 @@ struct rt_sql_conn {
     size_t bell_count;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
     bool closing;
-    bool outage; /* a connection was lost, and that was told */
+    bool outage;        /* a connection was lost, and that was told */
     bool elsewhere;     /* the server is another one: all that it has of ours is looked at */
     size_t look_from;   /* in what is believed: where the next BEAT goes on */
     int64_t hear_until; /* listening goes on until then at least */
