@@ -119,15 +119,15 @@ static void let_go(struct rt_sql_lane *lane, const char *why)
     drop_link(lane);
     note_lost(lane, text);
     next_end(lane, steady);
-    if (was_ready)
-        rt_sql_unlinked(c, lane);
+    rt_sql_unlinked(c, lane, was_ready);
     rt_ledger_lost(&c->ledger, lane, text);
 }
 
 void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why)
 {
     let_go(lane, why);
-    rt_sql_lane_want(lane);
+    if (lane < &lane->c->lanes[RT_SQL_LANES] || lane->waiter != NULL)
+        rt_sql_lane_want(lane);
 }
 
 void rt_sql_lane_abandon(struct rt_sql_lane *lane)

@@ -83,8 +83,12 @@ void rt_sql_uncertain(struct rt_sql_conn *c)
     rt_sql_wait_uncertain(c);
 }
 
-void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
+void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane, bool was_ready)
 {
+    if (!was_ready) {
+        rt_sql_wait_refused(c, lane);
+        return;
+    }
     if (lane < &c->lanes[RT_SQL_LANES])
         rt_sql_uncertain(c);
     if (lane == &c->lanes[0])

@@ -269,6 +269,8 @@ void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
 
 void rt_sql_wait_look_all(struct rt_sql_conn *c); /* now */
+/* LANE could not be connected: whoever waits there for a bell is looked at instead. */
+void rt_sql_wait_refused(struct rt_sql_conn *c, struct rt_sql_lane *lane);
 /* Tells the user an event of a ticket. */
 void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
                  const char *name);
@@ -412,10 +414,11 @@ struct rt_sql_conn {
     size_t bell_count;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
     bool closing;
-    bool outage;        /* a connection was lost, and that was told */
-    bool elsewhere;     /* the server is another one: all that it has of ours is looked at */
-    size_t look_from;   /* in what is believed: where the next BEAT goes on */
-    int64_t hear_until; /* listening goes on until then at least */
+    int64_t no_links_until; /* links to wait on cannot be had */
+    bool outage;            /* a connection was lost, and that was told */
+    bool elsewhere;         /* the server is another one: all that it has of ours is looked at */
+    size_t look_from;       /* in what is believed: where the next BEAT goes on */
+    int64_t hear_until;     /* listening goes on until then at least */
     struct rt_sql_sweep sweep;
     uint32_t beats;               /* that were answered */
     char label[RT_LABEL_MAX + 1]; /* base.label, as the server accepts it: UTF-8 */
@@ -453,7 +456,7 @@ const char *rt_sql_ddl(const struct rt_conn *conn);
 
 /* The lane is ready, was lost, or is refused for good: if it is the first, this holds for the whole connection. */
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
-void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
+void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane, bool was_ready);
 /* What the server has of our session may differ from what it has said. */
 void rt_sql_uncertain(struct rt_sql_conn *c);
 

@@ -21,8 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRACE_MS 10  /* after the end of what is ahead: its renewal may be on its way */
-#define HEAR_MS 2000 /* how long we listen on when there is nothing to hear */
+#define GRACE_MS 10      /* after the end of what is ahead: its renewal may be on its way */
+#define NO_LINKS_MS 1000 /* after a link to wait on could not be had */
+#define HEAR_MS 2000     /* how long we listen on when there is nothing to hear */
 
 static int64_t now_of(const struct rt_sql_conn *c)
 {
@@ -71,7 +72,7 @@ static bool has_link(const struct rt_sql_conn *c)
     for (const struct rt_sql_lane *lane = &c->lanes[RT_SQL_LANES];
          lane < &c->lanes[RT_SQL_LANES + c->waits]; lane++)
         if (!lane->taken || lane->waiter == NULL)
-            return true;
+            return now_of(c) >= c->no_links_until;
     return false;
 }
 
@@ -405,7 +406,7 @@ static void look_failed(struct rt_sql_ask *a, int err)
     if (t == NULL || t->ask != a)
         return;
     t->ask = NULL;
-    t->spins = true; /* there may be no link to wait on: it is looked at now and then */
+    t->spins = has_link(a->c); /* or there is none to wait on: it is looked at now and then, too */
     look_in(a->c, t, a->c->base.ttl_ms * INT64_C(1000) / 3);
 }
 
@@ -446,7 +447,7 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         return;
     }
     a->tag = t->number;
-    a->on = waits_for_bell(c, t) ? free_link(c) : NULL;
+    a->on = waits_for_bell(c, t) && has_link(c) ? free_link(c) : NULL;
     if (a->on != NULL) {
         a->on->taken = true;
         a->on->waiter = a;
@@ -457,6 +458,15 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     t->ask = a;
     t->look_at = RT_NEVER;
     rt_sql_ask_go(a);
+}
+
+void rt_sql_wait_refused(struct rt_sql_conn *c, struct rt_sql_lane *lane)
+{
+    if (lane->waiter == NULL)
+        return;
+    c->no_links_until = now_of(c) + NO_LINKS_MS * RT_MS;
+    rt_ledger_abandon(&c->ledger, &lane->waiter->entry, ROTA_UNREACHABLE);
+    lane->waiter = NULL;
 }
 
 /* Those that have no turn yet are looked at when they have. */

@@ -210,6 +210,29 @@ static void more_waits_than_links(void **state)
     play_close(&p);
 }
 
+/* The server has no connection left: the line is looked at every 20 ms by the working link, and a link is tried again after a
+ * second. */
+static void no_connection_to_wait_on(void **state)
+{
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    play_wait(&p, &waits, "a", 7, 5, 8 * SECOND);
+    play_turn(&p);
+    assert_int_equal(p.link_count, 2);
+    play_down_as(&p, 1, ROTA_UNREACHABLE, "Too many connections");
+    int looks = 0;
+    for (play_pass(&p, 20 * MS); p.link_count == 2; play_pass(&p, 20 * MS)) {
+        assert_said(&p, 0, "look(a,S,7)");
+        PLAY_ROW(&p, 0, 0, 0, 8 * SECOND, 6 + looks++); /* another bell each time */
+        play_land(&p, 0, RT_SQL_LANDED);
+    }
+    assert_int_equal(looks, 49);
+    play_greet(&p, 2);
+    assert_said(&p, 2, "bell_wait(54,7990) look_ahead(a,S,7)");
+    play_close(&p);
+}
+
 /* ---- Who is notified --------------------------------------------------------------------------------------- */
 
 /* Nothing is asked before what is ahead may have ended, plus 10 ms, in which a renewal may be on its way. */
@@ -744,6 +767,7 @@ int main(void)
         cmocka_unit_test(what_could_not_leave_is_looked_for_again),
         cmocka_unit_test(the_first_of_ours_waits_for_all),
         cmocka_unit_test(more_waits_than_links),
+        cmocka_unit_test(no_connection_to_wait_on),
         cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
         cmocka_unit_test(looks_for_what_it_did_not_hear),
         cmocka_unit_test(a_renewal_goes_next),
