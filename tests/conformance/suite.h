@@ -30,7 +30,7 @@
 #define CONF_PATIENCE_MS \
     rt_patient_ms(15000)   /* what a case waits for takes milliseconds; then it has failed */
 #define CONF_CALL_MS 20000 /* a busy machine answers late, which is no UNKNOWN of the engine's */
-#define CONF_CLIENTS_MAX 64
+#define CONF_CLIENTS_MAX 256
 
 /* ---- Cases -------------------------------------------------------------- */
 

@@ -189,6 +189,7 @@ static void server_args(struct rt_mariadb *m, const struct rt_mariadb_options *o
     rt_server_arg(s, "--bind-address=127.0.0.1");
     rt_server_arg(s, "--port=%u", (unsigned)s->port);
     rt_server_arg(s, "--skip-name-resolve");
+    rt_server_arg(s, "--max-connections=1000");
     rt_server_arg(s, "--innodb-log-file-size=4M");
     rt_server_arg(s, "--innodb-buffer-pool-size=16M");
     rt_server_arg(s, "--aria-pagecache-buffer-size=1M");
