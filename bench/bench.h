@@ -32,15 +32,12 @@ void bench_done(int code);
 struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
                         const struct rota_options *opts);
 
-/* Pairs per second of R with this many asks in flight on as many names (flight.c). */
+/* Pairs per second of R with this many asks in flight on as many names. */
 #define BENCH_FLIGHT 64
 double bench_flight(struct rota *r, int at_once, int pairs);
 
 /* Pairs per second of THREADS threads of R, each on a lock of its own (threads.c). */
 double bench_distinct(struct rota *r, int threads, double seconds);
-
-double bench_cpu_us(void);           /* of this process, so far */
-double bench_tree_cpu_us(pid_t pid); /* of PID and its children (a server's), so far */
 
 /* ---- Rounds that alternate with what they are compared to (beside.c) ---- */
 
@@ -141,5 +138,13 @@ void bench_outbox_cost(const struct bench *b);
 void bench_outbox_lag(const struct bench *b);
 void bench_outbox_growth(const struct bench *b);
 void bench_outbox_stop(void); /* also if nothing was started */
+
+/* How cost grows: docs/scale.md; each on a server of its own, durable (scale_servers.c). */
+void bench_scale_file(const struct bench *b);
+void bench_scale_redis(const struct bench *b);
+void bench_scale_postgres(const struct bench *b);
+void bench_scale_mysql(const struct bench *b);
+void bench_scale_etcd(const struct bench *b);
+void bench_scale_zookeeper(const struct bench *b);
 
 #endif

@@ -56,7 +56,7 @@ double etcd_messages(struct etcd *e)
 
 double etcd_cpu_us(const struct etcd *e)
 {
-    return bench_tree_cpu_us(e->node.node[0].server.pid);
+    return rt_bench_tree_cpu_us(e->node.node[0].server.pid);
 }
 
 /* ---- The wire ---------------------------------------------------------------- */

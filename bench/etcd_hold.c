@@ -21,11 +21,11 @@ static void say_each(const struct bench *b, const char *what, int held, double s
 static void watch_beats(const struct bench *b, struct etcd *e, struct rota *r, int held)
 {
     double beats = WATCH_MS / (rota_ttl_ms(r) / 3.0);
-    double messages = etcd_messages(e), cpu = bench_cpu_us();
+    double messages = etcd_messages(e), cpu = rt_bench_cpu_us();
     struct wire before = wire_ours(e);
     poll(NULL, 0, WATCH_MS);
     struct wire after = wire_ours(e);
-    cpu = bench_cpu_us() - cpu;
+    cpu = rt_bench_cpu_us() - cpu;
     messages = etcd_messages(e) - messages;
     say_each(b, "requests in ttl/3", held, messages, beats, "");
     say_each(b, "bytes sent in ttl/3", held, after.sent - before.sent, beats, "B");

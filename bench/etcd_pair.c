@@ -45,11 +45,11 @@ static void say_wire(const struct bench *b, const char *who, struct wire from, s
 static void say_cost(const struct bench *b, struct etcd *e, struct rota *r, int n)
 {
     struct peer *go = &e->go[0];
-    double us, messages = etcd_messages(e), cpu = bench_cpu_us();
+    double us, messages = etcd_messages(e), cpu = rt_bench_cpu_us();
     struct wire before = wire_ours(e);
     bench_done(rt_bench_pairs(r, "pair", NULL, n, &us));
     struct wire after = wire_ours(e);
-    cpu = bench_cpu_us() - cpu;
+    cpu = rt_bench_cpu_us() - cpu;
     bench_goal(b, "etcd: requests for a pair", (etcd_messages(e) - messages) / n, "", false, 2.01);
     say_wire(b, "", before, after, n);
     bench_say(b, "etcd: our CPU for a pair", cpu / n, "us");
@@ -113,13 +113,13 @@ void etcd_bench_flight(const struct bench *b, struct etcd *e)
         struct wire out = go->pid != 0 ? wire_theirs(go) : (struct wire){0};
         double from = etcd_cpu_us(e);
         double theirs = go->pid != 0 ? peer_ask(go, "flight %d %d", BENCH_FLIGHT, n) : 0;
-        double between = etcd_cpu_us(e), cpu = bench_cpu_us();
+        double between = etcd_cpu_us(e), cpu = rt_bench_cpu_us();
         double their_segments = go->pid != 0 ? wire_theirs(go).segments_out - out.segments_out : 0;
         out = wire_ours(e);
         beside_add(&rounds, bench_flight(r, BENCH_FLIGHT, n), theirs);
         beside_add(&segments, (wire_ours(e).segments_out - out.segments_out) / n,
                    their_segments / n);
-        beside_add(&cost, (bench_cpu_us() - cpu) / n, 0);
+        beside_add(&cost, (rt_bench_cpu_us() - cpu) / n, 0);
         beside_add(&served, (etcd_cpu_us(e) - between) / n, (between - from) / n);
     }
     rota_close(r);

@@ -13,6 +13,8 @@ static int missed;
 static struct rt_scratch scratch; /* static: it is large */
 static pid_t measurer;
 
+#define SCALE "locks, clients, waiters and names by the thousand on "
+
 static const struct {
     const char *name;
     void (*run)(const struct bench *b); /* NULL: not in this build; WHAT says why */
@@ -24,6 +26,18 @@ static const struct {
     {"takeover", bench_takeover, "after the holder was killed"},
     {"deadlock", bench_deadlock, "three processes that wait for each other"},
     {"held", bench_held, "100,000 held locks: memory and speed"},
+    {"scale-file", bench_scale_file, SCALE "file"},
+    {"scale-etcd", bench_scale_etcd, SCALE "etcd; an outage"},
+#ifdef BENCH_REDIS_SERVER
+    {"scale-redis", bench_scale_redis, SCALE "Redis, beside bare SETs; an outage"},
+#endif
+#ifdef BENCH_ZOOKEEPER
+    {"scale-zookeeper", bench_scale_zookeeper, SCALE "ZooKeeper; an outage"},
+#endif
+#ifdef BENCH_SQL
+    {"scale-postgres", bench_scale_postgres, SCALE "PostgreSQL, beside a bare hot row; an outage"},
+    {"scale-mysql", bench_scale_mysql, SCALE "MariaDB, beside a bare hot row; an outage"},
+#endif
     {"redis-pair", bench_redis_pair,
      "pairs on Redis, TCP and unix socket: against bare hiredis, same scripts"},
     {"redis-flight", bench_redis_flight,
@@ -161,6 +175,14 @@ void bench_done(int code)
         exit(1);
 }
 
+double bench_flight(struct rota *r, int at_once, int pairs)
+{
+    const struct rt_bench_flight how = {.names = at_once, .at_once = at_once, .pairs = pairs};
+    double per_second = 0;
+    bench_done(rt_bench_flight(r, "n", &how, &per_second));
+    return per_second;
+}
+
 struct rt_bench bench_place(const struct bench *b, const char *scheme, const char *name, char *url)
 {
     if (strcmp(scheme, "file") == 0)
@@ -185,7 +207,7 @@ static int usage(FILE *out)
     fprintf(out,
             "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
             "BENCH may be the first word of several: redis, redlock, etcd, zookeeper, postgres, "
-            "mysql, txn, outbox.\n\n");
+            "mysql, txn, outbox, scale. Without words: all but scale.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-17s %s%s\n", benches[i].name,
                 benches[i].run == NULL ? "not in this build: " : "", benches[i].what);
@@ -206,7 +228,7 @@ static bool wanted(const char *name, int argc, char **argv)
         if (means(argv[i], name))
             return true;
     }
-    return !any;
+    return !any && !means("scale", name);
 }
 
 static bool is_there(const char *word)

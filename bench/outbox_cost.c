@@ -15,7 +15,7 @@ struct cost { /* us of processor time */
 static struct cost so_far(const struct outbox_broker *broker)
 {
     txn_settle();
-    return (struct cost){bench_cpu_us(), txn_servers_cpu_us(), outbox_broker_cpu_us(broker)};
+    return (struct cost){rt_bench_cpu_us(), txn_servers_cpu_us(), outbox_broker_cpu_us(broker)};
 }
 
 static void say(const struct bench *b, const char *what, bool mysql,

@@ -232,7 +232,7 @@ void outbox_publish(const struct outbox_broker *broker, struct rt_broker *b, siz
 
 double outbox_broker_cpu_us(const struct outbox_broker *broker)
 {
-    return bench_tree_cpu_us(servers[broker - outbox_brokers]->pid);
+    return rt_bench_tree_cpu_us(servers[broker - outbox_brokers]->pid);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */

@@ -71,9 +71,9 @@ static void watch_beats(const struct bench *b, const struct redis *s, int held)
 {
     char what[80];
     redis_forget(s);
-    double before = bench_cpu_us();
+    double before = rt_bench_cpu_us();
     usleep(2000000);
-    double ours = (bench_cpu_us() - before) / 2, beats = redis_calls(s, "evalsha");
+    double ours = (rt_bench_cpu_us() - before) / 2, beats = redis_calls(s, "evalsha");
     snprintf(what, sizeof what, "redis: server's time for a heartbeat, %d held", held);
     bench_say(b, what, redis_usec(s, "evalsha") / (beats > 0 ? beats : 1), "us");
     snprintf(what, sizeof what, "redis: our CPU in a second of that, ttl 1 s, %d held", held);

@@ -300,10 +300,10 @@ static void bench_waiting(const struct bench *b, const struct sql_way *way)
     struct rota_lock *lock = NULL;
     _Atomic int over = 0;
     bench_done(rota_acquire(holder, "idle", NULL, &lock));
-    double nobody = way->cpu_us();
+    double nobody = rt_bench_tree_cpu_us(way->pid());
     poll(NULL, 0, (int)(IDLE_S * 1000));
     bench_say(b, text(way, "the server while nobody waits, share of a core"),
-              (way->cpu_us() - nobody) / (IDLE_S * 1e6) * 100, "%");
+              (rt_bench_tree_cpu_us(way->pid()) - nobody) / (IDLE_S * 1e6) * 100, "%");
     for (int i = 0; i < WAITERS; i++) {
         uint64_t id;
         clients[i] = open_client(way, NULL);
@@ -312,10 +312,10 @@ static void bench_waiting(const struct bench *b, const struct sql_way *way)
     while (places(holder, "idle") < WAITERS + 1)
         poll(NULL, 0, 50);
     poll(NULL, 0, SETTLED_MS);
-    double ours = bench_cpu_us(), theirs = way->cpu_us();
+    double ours = rt_bench_cpu_us(), theirs = rt_bench_tree_cpu_us(way->pid());
     poll(NULL, 0, (int)(IDLE_S * 1000));
-    ours = bench_cpu_us() - ours;
-    theirs = way->cpu_us() - theirs;
+    ours = rt_bench_cpu_us() - ours;
+    theirs = rt_bench_tree_cpu_us(way->pid()) - theirs;
     double spent = ours + theirs;
     bench_say(b, text(way, "of that the clients"), ours / (IDLE_S * 1e6) * 100, "%");
     bench_goal(b, text(way, "100 who wait, share of a core"), spent / (IDLE_S * 1e6) * 100, "%",

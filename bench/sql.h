@@ -18,7 +18,10 @@ struct sql_way { /* a server and its client library; functions end the program o
     void (*start)(void);    /* durable, in a folder on disk */
     void (*stop)(void);
     const char *(*url)(void);
-    double (*cpu_us)(void); /* of the server, so far */
+    pid_t (*pid)(void); /* of the server */
+    void (*down)(void); /* kill -9 */
+    void (*up)(void);   /* again; returns when it serves */
+    long (*kept)(void); /* rows of lines */
     struct hand *(*dial)(void);
     void (*hang_up)(struct hand *h);
     void (*say)(struct hand *h, const char *sql); /* one statement, as it stands */

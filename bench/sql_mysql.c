@@ -56,7 +56,7 @@ static void start(void)
 {
     rt_mariadb_start(&server,
                      &(struct rt_mariadb_options){.extra = {"--innodb-flush-log-at-trx-commit=1",
-                                                            "--max-connections=1000"}});
+                                                            "--max-connections=4000"}});
     server_url = rt_mariadb_url(&server, 0);
     rt_mariadb_do(&server, "CREATE TABLE " RT_MARIADB_DATABASE
                            ".bench (name VARBINARY(255) PRIMARY KEY) ENGINE=InnoDB");
@@ -80,9 +80,25 @@ static const char *url(void)
     return server_url;
 }
 
-static double cpu_us(void)
+static pid_t pid(void)
 {
-    return bench_tree_cpu_us(server.server.pid);
+    return server.server.pid;
+}
+
+static void down(void)
+{
+    rt_mariadb_kill(&server);
+}
+
+static void up(void)
+{
+    rt_mariadb_run(&server);
+}
+
+static long kept(void)
+{
+    return strtol(rt_mariadb_ask(&server, "SELECT count(*) FROM " RT_MARIADB_DATABASE ".rota_line"),
+                  NULL, 10);
 }
 
 static struct hand *dial(void)
@@ -192,7 +208,10 @@ const struct sql_way sql_mysql = {
     .start = start,
     .stop = stop,
     .url = url,
-    .cpu_us = cpu_us,
+    .pid = pid,
+    .down = down,
+    .up = up,
+    .kept = kept,
     .dial = dial,
     .hang_up = hang_up,
     .say = run_text,

@@ -34,7 +34,8 @@ static void run(struct hand *h, const char *statement, const char *arg)
 
 static void start(void)
 {
-    rt_pg_start(&server, &(struct rt_pg_options){.durable = true});
+    rt_pg_start(&server,
+                &(struct rt_pg_options){.durable = true, .extra = {"max_connections=1500"}});
     server_url = rt_pg_url(&server, 0);
     rt_pg_do(&server,
              "create table bench (name text collate \"C\" primary key) with (fillfactor = 60);"
@@ -52,9 +53,24 @@ static const char *url(void)
     return server_url;
 }
 
-static double cpu_us(void)
+static pid_t pid(void)
 {
-    return bench_tree_cpu_us(server.server.pid);
+    return server.server.pid;
+}
+
+static void down(void)
+{
+    rt_pg_kill(&server);
+}
+
+static void up(void)
+{
+    rt_pg_run(&server);
+}
+
+static long kept(void)
+{
+    return (long)rt_pg_number(&server, "select count(*) from rota_line");
 }
 
 static struct hand *dial(void)
@@ -147,7 +163,10 @@ const struct sql_way sql_postgres = {
     .start = start,
     .stop = stop,
     .url = url,
-    .cpu_us = cpu_us,
+    .pid = pid,
+    .down = down,
+    .up = up,
+    .kept = kept,
     .dial = dial,
     .hang_up = hang_up,
     .say = say,

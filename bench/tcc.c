@@ -298,10 +298,10 @@ static void bench_one(const struct bench *b, int clients)
         double rate[WAYS];
         for (int i = 0; i < WAYS; i++) {
             int way = (i + round) % WAYS;
-            cpu[way] -= bench_cpu_us();
+            cpu[way] -= rt_bench_cpu_us();
             done[way] -= orders();
             rate[way] = rate_of(ways[way], clients, ROUND_S * b->scale);
-            cpu[way] += bench_cpu_us();
+            cpu[way] += rt_bench_cpu_us();
             done[way] += orders();
         }
         for (int i = 1; i < WAYS; i++)

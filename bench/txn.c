@@ -129,12 +129,12 @@ struct cost {
 static void cost_begin(struct cost *c)
 {
     c->servers -= txn_servers_cpu_us();
-    c->ours -= bench_cpu_us();
+    c->ours -= rt_bench_cpu_us();
 }
 
 static void cost_end(struct cost *c)
 {
-    c->ours += bench_cpu_us();
+    c->ours += rt_bench_cpu_us();
     c->servers += txn_servers_cpu_us();
 }
 

@@ -110,7 +110,7 @@ void txn_endpoint(const struct bench *b, char *out, size_t size)
 
 double txn_servers_cpu_us(void)
 {
-    return bench_tree_cpu_us(mariadb.server.pid) + bench_tree_cpu_us(postgres.server.pid);
+    return rt_bench_tree_cpu_us(mariadb.server.pid) + rt_bench_tree_cpu_us(postgres.server.pid);
 }
 
 /* ---- Connections --------------------------------------------------------------- */

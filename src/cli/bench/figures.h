@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define RT_FIGURES_MOST 64
+#define RT_FIGURES_MOST 128
 #define RT_FIGURE_ALONE (-1)
 
 struct rt_figure {
@@ -16,7 +16,7 @@ struct rt_figure {
     double value;
     const char *unit;
     bool more; /* more is better */
-    int at;    /* where on its bench's curve; RT_FIGURE_ALONE: on none */
+    int at; /* where on its bench's curve, the size it was measured at; RT_FIGURE_ALONE: on none */
 };
 
 struct rt_figures {

@@ -52,7 +52,17 @@ static void count_free(void *p)
     free(h);
 }
 
-static const struct rt_allocator counting = {count_calloc, count_realloc, count_free};
+void rt_bench_count_bytes(bool begin)
+{
+    static const struct rt_allocator counting = {count_calloc, count_realloc, count_free};
+
+    rt_alloc_set(begin ? &counting : NULL);
+}
+
+long rt_bench_live_bytes(void)
+{
+    return atomic_load(&live_bytes);
+}
 
 /* ---- The locks ---------------------------------------------------------- */
 
@@ -83,14 +93,14 @@ static int take_bin(struct held *h, double *us)
 
 static int take_all(struct held *h, double *us, double *bytes)
 {
-    long before = atomic_load(&live_bytes);
+    long before = rt_bench_live_bytes();
     int code = RT_EXIT_OK;
 
     for (int bin = 0; bin < h->bins && code == RT_EXIT_OK; bin++) {
         code = take_bin(h, &us[bin]);
         rt_bench_progress(h->b, (double)(bin + 1) / (2 * h->bins));
     }
-    *bytes = (double)(atomic_load(&live_bytes) - before) / (h->taken > 0 ? h->taken : 1);
+    *bytes = (double)(rt_bench_live_bytes() - before) / (h->taken > 0 ? h->taken : 1);
     return code;
 }
 
@@ -117,7 +127,7 @@ int rt_bench_held(const struct rt_bench *b, int n, int bins, double *us, double 
         rt_out_error("out of memory");
         return RT_EXIT_INTERNAL;
     }
-    rt_alloc_set(&counting);
+    rt_bench_count_bytes(true);
     int code = rt_bench_open(b, &h.r, NULL);
     if (code == RT_EXIT_OK) {
         code = take_all(&h, us, bytes);
@@ -125,7 +135,7 @@ int rt_bench_held(const struct rt_bench *b, int n, int bins, double *us, double 
         code = code == RT_EXIT_OK ? released : code;
         rota_close(h.r);
     }
-    rt_alloc_set(NULL);
+    rt_bench_count_bytes(false);
     free(h.locks);
     return code;
 }

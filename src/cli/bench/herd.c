@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define FDS_MOST 65536
@@ -136,14 +135,10 @@ static int gather(const struct rt_bench *b, struct herd *h, int n)
 int rt_bench_herd(const struct rt_bench *b, int *n, double *woken)
 {
     static struct herd h; /* static: it is large */
-    struct rlimit files;
     int most = *n < RT_BENCH_HERD_MOST ? *n : RT_BENCH_HERD_MOST - 1;
 
     memset(&h, 0, sizeof(h));
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
+    rt_bench_many_files();
     int code = gather(b, &h, most);
     *n = h.n - 1;
     *woken = *n;

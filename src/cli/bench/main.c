@@ -2,13 +2,16 @@
 /* rota bench: what an engine does on this machine, measured. */
 #include "cli/bench/figures.h"
 #include "cli/bench/measure.h"
+#include "cli/bench/scale.h"
 #include "cli/connect.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/save.h"
 #include "cli/scratch.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,10 +19,11 @@
 #define THREADS 32
 #define BINS 10
 #define TAKEOVERS_MOST 200
+#define MOST 10000000 /* of --most */
 
 const char rt_help_bench[] =
     "Usage: rota bench [--quick] [--json] [--svg FILE] [WHAT]...\n"
-    "Measures an engine from this machine: all of WHAT, or what is named.\n"
+    "Measures an engine from this machine: what is named, or pair to held.\n"
     "\n"
     "  pair      lock and unlock with nobody else there, plain and with linger_ms\n"
     "  threads   32 threads on one lock, with passing on inside the process, without\n"
@@ -28,10 +32,17 @@ const char rt_help_bench[] =
     "  waiters   100 processes in line: until all were served; and how many of 1,000\n"
     "            clients that wait a release wakes (on servers)\n"
     "  held      100,000 locks held by one client: the time of the next, and memory\n"
+    "  scale     how cost grows, in half an hour: locks, clients, line and names\n"
+    "  locks     up to 100,000 locks of one client, asked for at once\n"
+    "  clients   up to 1,000 clients, at rest and when all want the same lock\n"
+    "  line      up to 5,000 waiters in one line, if the engine has lines\n"
+    "  names     up to 1,000,000 names used once, and what a pair takes then\n"
     "\n"
     "      --quick     a tenth of the work: rough\n"
     "      --json      one JSON object instead of the table\n"
-    "      --svg FILE  also draws the figures there\n" RT_HELP_ENGINE "\n"
+    "      --svg FILE  also draws the figures there\n"
+    "      --most N    scale and its parts: up to this size\n"
+    "      --server-pid PID  ... with the processor time of this process\n" RT_HELP_ENGINE "\n"
     "Without --on and $ROTA_URL the engine is embedded, in a temporary folder. An\n"
     "engine that others use is slower for them meanwhile.\n"
     "\n"
@@ -39,13 +50,15 @@ const char rt_help_bench[] =
     "130 interrupted.\n"
     "\n"
     "  rota bench --quick pair                 a second\n"
-    "  rota --on redis://host bench --svg a.svg\n";
+    "  rota --on redis://host bench --svg a.svg\n"
+    "  rota --on redis://host bench --most 1000 scale\n";
 
 struct bench {
     struct rt_bench measure; /* first */
     struct rt_scratch scratch;
     struct rt_figures figures;
     double scale;
+    uint64_t most; /* the largest size of what grows; 0: as each has it */
     uint32_t caps;
     const char *svg;
     bool json, shown;
@@ -225,26 +238,92 @@ static int measure_held(struct bench *b)
     return code;
 }
 
+/* ---- What grows ---------------------------------------------------------- */
+
+#define PART_S 5
+
+static int measure_scale(struct bench *b, rt_scale_fn *fn, int most)
+{
+    const struct rt_scale scale = {.measure = &b->measure,
+                                   .figures = &b->figures,
+                                   .most = b->most != 0 ? (int)b->most : scaled(b, most),
+                                   .part_s = b->scale < 1 ? 1 : PART_S};
+
+    return fn(&scale);
+}
+
+static int measure_locks(struct bench *b)
+{
+    return measure_scale(b, rt_scale_locks, 100000);
+}
+
+static int measure_clients(struct bench *b)
+{
+    return measure_scale(b, rt_scale_clients, 1000);
+}
+
+static int measure_line(struct bench *b)
+{
+    return measure_scale(b, rt_scale_line, 5000);
+}
+
+static int measure_names(struct bench *b)
+{
+    return measure_scale(b, rt_scale_names, 1000000);
+}
+
 static const struct {
     const char *name;
     int (*run)(struct bench *b);
+    bool scale; /* only when asked for */
 } table[] = {
-    {"pair", measure_pair},         {"threads", measure_threads}, {"handover", measure_handover},
-    {"takeover", measure_takeover}, {"waiters", measure_waiters}, {"held", measure_held},
+    {"pair", measure_pair, false},         {"threads", measure_threads, false},
+    {"handover", measure_handover, false}, {"takeover", measure_takeover, false},
+    {"waiters", measure_waiters, false},   {"held", measure_held, false},
+    {"locks", measure_locks, true},        {"clients", measure_clients, true},
+    {"line", measure_line, true},          {"names", measure_names, true},
 };
 #define TABLE (sizeof(table) / sizeof(table[0]))
 
 /* ---- Asking for it ------------------------------------------------------ */
 
+/* The bits of what is for scale, or not. */
+static unsigned bits_of(bool scale)
+{
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < TABLE; i++)
+        bits |= table[i].scale == scale ? 1u << i : 0;
+    return bits;
+}
+
 static int choose(struct bench *b, const char *name)
 {
-    for (size_t i = 0; i < TABLE; i++) {
-        if (strcmp(table[i].name, name) == 0) {
-            b->chosen |= 1u << i;
-            return RT_EXIT_OK;
-        }
-    }
-    return rt_out_usage("bench", "there is no bench '%s'", name);
+    unsigned bits = strcmp(name, "scale") == 0 ? bits_of(true) : 0;
+
+    for (size_t i = 0; i < TABLE; i++)
+        bits |= strcmp(table[i].name, name) == 0 ? 1u << i : 0;
+    b->chosen |= bits;
+    return bits != 0 ? RT_EXIT_OK : rt_out_usage("bench", "there is no bench '%s'", name);
+}
+
+static int parse_most(struct bench *b, const char *text)
+{
+    if (!rt_options_number(text, 1, MOST, &b->most))
+        return rt_out_usage("bench", "--most '%s' is no number from 1 to %d", text, MOST);
+    return RT_EXIT_OK;
+}
+
+static int parse_server(struct bench *b, const char *text)
+{
+    uint64_t pid;
+
+    if (!rt_options_number(text, 1, INT32_MAX, &pid))
+        return rt_out_usage("bench", "--server-pid '%s' is no process id", text);
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+        return rt_out_usage("bench", "--server-pid: there is no process %s on this machine", text);
+    b->measure.server = (pid_t)pid;
+    return RT_EXIT_OK;
 }
 
 static int parse(struct bench *b, int argc, char **argv)
@@ -253,13 +332,15 @@ static int parse(struct bench *b, int argc, char **argv)
         {"quick", no_argument, NULL, 'q'},
         {"json", no_argument, NULL, 'j'},
         {"svg", required_argument, NULL, 's'},
+        {"most", required_argument, NULL, 'm'},
+        {"server-pid", required_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int c, code = RT_EXIT_OK;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = rt_options_next(argc, argv, ":h", options)) != -1) {
+    while (code == RT_EXIT_OK && (c = rt_options_next(argc, argv, ":h", options)) != -1) {
         if (c == 'h') {
             b->shown = true;
             return rt_help_print(rt_command_find("bench"));
@@ -270,15 +351,22 @@ static int parse(struct bench *b, int argc, char **argv)
             b->json = true;
         else if (c == 's')
             b->svg = optarg;
+        else if (c == 'm' || c == 'p')
+            code = c == 'm' ? parse_most(b, optarg) : parse_server(b, optarg);
         else
             return rt_options_complain("bench", argv, c);
     }
+    if (code != RT_EXIT_OK)
+        return code;
     if (b->svg != NULL && b->svg[0] == '\0')
         return rt_out_usage("bench", "--svg needs the name of a file");
     for (int i = optind; i < argc && code == RT_EXIT_OK; i++)
         code = choose(b, argv[i]);
     if (b->chosen == 0)
-        b->chosen = ~0u;
+        b->chosen = bits_of(false);
+    if (code == RT_EXIT_OK && (b->chosen & bits_of(true)) == 0 &&
+        (b->most != 0 || b->measure.server != 0))
+        return rt_out_usage("bench", "--most and --server-pid are for 'scale' and its parts");
     return code;
 }
 
@@ -357,7 +445,9 @@ int rt_bench_main(const struct rt_cli *cli, int argc, char **argv)
     if (code == RT_EXIT_OK)
         code = rt_scratch_engine(&b.scratch, cli);
     snprintf(prefix, sizeof(prefix), "rota-bench-%ld-", (long)getpid());
-    b.measure = (struct rt_bench){.url = b.scratch.url, .prefix = prefix, .user = &b};
+    b.measure.url = b.scratch.url;
+    b.measure.prefix = prefix;
+    b.measure.user = &b;
     if (isatty(STDERR_FILENO) == 1)
         b.measure.progress = show_progress;
     b.figures.engine = b.scratch.shown;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define THREADS_MOST 256
@@ -47,6 +48,25 @@ void rt_bench_progress(const struct rt_bench *b, double part)
 {
     if (b->progress != NULL)
         b->progress(b, part);
+}
+
+void rt_bench_pause(double seconds)
+{
+    struct timespec ts = {.tv_sec = (time_t)seconds};
+
+    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
+    while (nanosleep(&ts, &ts) != 0 && errno == EINTR && !rt_bench_stopped())
+        ;
+}
+
+void rt_bench_many_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /* ---- Early ends --------------------------------------------------------- */
@@ -139,16 +159,6 @@ static void *one_thread(void *arg)
     return NULL;
 }
 
-/* The length of the measurement; a signal ends it. */
-static void pause_for(double seconds)
-{
-    struct timespec ts = {.tv_sec = (time_t)seconds};
-
-    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
-    while (nanosleep(&ts, &ts) != 0 && errno == EINTR && !stopped)
-        ;
-}
-
 int rt_bench_crowd(int threads, double seconds, rt_bench_turn_fn *turn, void *arg,
                    double *per_second)
 {
@@ -167,7 +177,7 @@ int rt_bench_crowd(int threads, double seconds, rt_bench_turn_fn *turn, void *ar
     }
     pthread_barrier_wait(&c.start);
     int64_t from = rt_bench_ns();
-    pause_for(seconds);
+    rt_bench_pause(seconds);
     atomic_store(&c.stop, true);
     double took = (double)(rt_bench_ns() - from) / 1e9;
     for (int i = 0; i < threads; i++)

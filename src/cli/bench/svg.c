@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of a bench: a panel for each, bars for single figures, a curve for those on one. */
+/* The picture of a bench: a panel for each, bars for single figures, a curve for those on one. Where figures of several
+ * units have a place on the curve, all are bars. */
 #include "cli/bench/figures.h"
 
 #include <string.h>
@@ -32,20 +33,27 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static bool is_point(const struct rt_figure *f)
+static bool is_point(const struct panel *p, const struct rt_figure *f)
 {
-    return f->at != RT_FIGURE_ALONE;
+    return p->points > 0 && f->at != RT_FIGURE_ALONE;
 }
 
 /* The panel that begins at figure I. */
 static struct panel panel_at(const struct rt_figures *f, size_t i)
 {
     struct panel p = {.first = &f->all[i]};
+    const char *unit = NULL;
+    bool one_unit = true;
 
     for (; i < f->count && strcmp(f->all[i].bench, p.first->bench) == 0; i++) {
         p.count++;
-        p.points += is_point(&f->all[i]);
+        if (f->all[i].at == RT_FIGURE_ALONE)
+            continue;
+        p.points++;
+        one_unit = one_unit && (unit == NULL || strcmp(unit, f->all[i].unit) == 0);
+        unit = f->all[i].unit;
     }
+    p.points = one_unit ? p.points : 0;
     return p;
 }
 
@@ -63,7 +71,7 @@ static double longest(const struct panel *p, const char *unit)
 
     for (size_t i = 0; i < p->count; i++) {
         const struct rt_figure *f = &p->first[i];
-        if (!is_point(f) && strcmp(f->unit, unit) == 0 && f->value > most)
+        if (!is_point(p, f) && strcmp(f->unit, unit) == 0 && f->value > most)
             most = f->value;
     }
     return most > 0 ? most : 1;
@@ -94,7 +102,7 @@ static void put_curve(FILE *out, const struct panel *p, int y)
 
     for (size_t i = 0; i < p->count; i++) {
         const struct rt_figure *f = &p->first[i];
-        if (!is_point(f))
+        if (!is_point(p, f))
             continue;
         most = f->value > most ? f->value : most;
         right = f->at > right ? f->at : right;
@@ -106,7 +114,7 @@ static void put_curve(FILE *out, const struct panel *p, int y)
             y, y + CURVE, LABELS + BARS);
     for (size_t i = 0; i < p->count; i++) {
         const struct rt_figure *f = &p->first[i];
-        if (is_point(f))
+        if (is_point(p, f))
             fprintf(out, "%.1f,%.1f ", LABELS + (double)f->at / right * BARS,
                     y + CURVE - f->value / most * (CURVE - 12));
     }
@@ -125,7 +133,7 @@ static void put_panel(FILE *out, const struct panel *p, int y)
     fputs("</text>\n", out);
     y += TITLE;
     for (size_t i = 0; i < p->count; i++) {
-        if (is_point(&p->first[i]))
+        if (is_point(p, &p->first[i]))
             continue;
         put_bar(out, p, &p->first[i], y);
         y += ROW;

@@ -38,6 +38,30 @@ PY
     same "" "$(cat left)"
 }
 
+test_what_grows_is_measured_up_to_the_most()
+{
+    unset ROTA_URL
+    expect 0 "$rota" bench --quick --json --most 20 --server-pid $$ --svg a.svg scale >out
+    python3 - <<'PY' || fail "$(cat out)"
+import json
+import xml.etree.ElementTree as tree
+figures = json.load(open("out"))["figures"]
+assert {(f["bench"], f["at"]) for f in figures} == {("locks", 20), ("clients", 10), ("clients", 20), ("line", 20), ("names", 20)}
+by = {(f["bench"], f["at"], f["what"].split(": ")[1]): f["value"] for f in figures}
+for bench, at in ("locks", 20), ("clients", 10), ("clients", 20), ("line", 20):
+    assert by[bench, at, "refused or lost"] == 0, by
+assert by["clients", 20, "... the client with the fewest"] <= by["clients", 20, "... the client with the most"]
+assert by["line", 20, "hand-over, median"] <= by["line", 20, "hand-over, 99 of 100"]
+assert ("locks", 20, "at rest, the server's") in by and ("line", 20, "while all wait, the server's") in by
+assert not list(tree.parse("a.svg").getroot().iter("{http://www.w3.org/2000/svg}polyline")), "units of many kinds on a curve"
+PY
+    expect 0 "$rota" bench --quick --most 101 locks line >out
+    same "locks
+line" "$(grep '^[a-z]' out)"
+    same "100 101 " "$(sed -n 's/^  \([0-9]*\): .*processor for each.*/\1/p' out | tr '\n' ' ')"
+    ! grep -q "the server's" out || fail "whose? $(cat out)"
+}
+
 test_svg_is_drawn()
 {
     expect 0 "$rota" bench --quick --svg 'a & b.svg' pair held >out
@@ -65,9 +89,13 @@ test_wrong_usage()
     refused 64 "no bench 'pears'" "$rota" bench pears
     refused 64 "'--svg' needs a value" "$rota" bench --svg
     refused 64 "--svg needs the name of a file" "$rota" bench --svg '' pair
+    refused 64 "most '0' is no number from 1 to 10000000" "$rota" bench --most 0 scale
+    refused 64 "server-pid 'x' is no process id" "$rota" bench --server-pid x scale
+    refused 64 "there is no process 99999999 on this machine" "$rota" bench --server-pid 99999999 scale
+    refused 64 "most and --server-pid are for 'scale' and its parts" "$rota" bench --most 5 pair
     refused 64 "mem:" "$rota" --on mem:x bench
     expect 0 "$rota" bench --help >out
-    [ "$(wc -l <out)" -le 28 ] || fail "the help does not fit a screen"
+    [ "$(wc -l <out)" -le 32 ] || fail "the help does not fit a screen"
 }
 
 test_interrupted_it_cleans_up()

@@ -96,7 +96,7 @@ test_options()
 test_what_to_measure()
 {
     same "pair " "$(offers "rota bench pa")"
-    same "handover held pair takeover threads waiters " "$(offers "rota bench ")"
+    same "clients handover held line locks names pair scale takeover threads waiters " "$(offers "rota bench ")"
     same "takeover " "$(offers "rota bench --quick pair ta")"
     same "--quick " "$(offers "rota bench pair --q")"
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processor time that processes have spent. */
-#include "bench.h"
+#include "cli/bench/measure.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-double bench_cpu_us(void)
+double rt_bench_cpu_us(void)
 {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -37,7 +37,7 @@ static double one_cpu_us(long pid, long *parent)
            (double)sysconf(_SC_CLK_TCK);
 }
 
-double bench_tree_cpu_us(pid_t pid)
+double rt_bench_tree_cpu_us(pid_t pid)
 {
     long parent = 0;
     double sum = one_cpu_us((long)pid, &parent);
