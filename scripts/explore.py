@@ -106,7 +106,7 @@ class Search:
 def searches(kinds):
     found = [Search(kind, "") for kind in kinds]
     return found + [Search(kind, way) for kind in LOCKS if kind in kinds and kind not in ("token", "also", "file", "redlock")
-                    for way in ("rejoin", "observe")]
+                    for way in ("rejoin", "observe", "crowd")]
 
 
 def search(run, minutes):

@@ -21,7 +21,7 @@ SAFETY = re.compile(r"I[1-5]$|X\d+$|V[12]$|H[23]$")
 
 
 class Finding:
-    """A world of KIND (+rejoin, +observe) that is red."""
+    """A world of KIND (+rejoin, +observe, +crowd) that is red."""
 
     def __init__(self, kind, seed, plan, verdict_, words, at="", whose="open", issue="-"):
         self.kind, self.seed, self.plan, self.verdict, self.words = kind, seed, plan, verdict_, words

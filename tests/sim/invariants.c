@@ -141,9 +141,9 @@ static void check_beliefs(const struct sim *sim)
             check_pair(sim, held[i], held[k]);
     }
     for (uint32_t i = 0; i < sim->plan.names; i++)
-        if (taken[i] > sim->plan.of[i])
+        if (taken[i] > sim_plan_of(&sim->plan, i))
             sim_violated(sim, "I1", "%u permits of %u are believed to be held of %s", taken[i],
-                         sim->plan.of[i], sim->lines[i].name);
+                         sim_plan_of(&sim->plan, i), sim->lines[i].name);
 }
 
 /* I3: what we promise ends before what the engine promised, to the session and to every hold. */

@@ -65,9 +65,10 @@ static struct sim_job *job_new(struct sim_client *c, uint32_t name, bool in_set)
     c->job_count++;
     struct rt_ask *ask = &job->ask;
     ask->line = line_get(c, name);
-    if (sim->plan.of[name] > 0) {
+    uint32_t of = sim_plan_of(&sim->plan, name);
+    if (of > 0) {
         ask->mode = RT_PERMITS;
-        job->take = 1 + sim_below(r, sim->plan.of[name]);
+        job->take = 1 + sim_below(r, of);
     } else if (sim_chance(r, sim->plan.shared)) {
         ask->mode = RT_SHARED;
     }
@@ -122,7 +123,7 @@ static void give_ticket(struct sim_job *job)
 {
     struct sim_client *c = job->client;
     if (rt_desk_solo(&c->d.desk, &job->ask)) {
-        uint32_t of = c->sim->plan.of[job->name];
+        uint32_t of = sim_plan_of(&c->sim->plan, job->name);
         struct rt_solo *solo = rt_dispatch_solo(job->ask.line, job->ask.mode, job->take, of, NULL);
         assert(solo != NULL);
         solo->owner = job->ask.owner;
@@ -166,9 +167,9 @@ static bool act_ask_all(struct sim_client *c)
     struct sim *sim = c->sim;
     uint32_t names[SIM_NAMES_MAX], n = 0;
     for (uint32_t i = 0; i < sim->plan.names; i++)
-        if (sim->plan.of[i] == 0 && n < SIM_SET_MAX && sim_chance(&sim->random, 700))
+        if (sim_plan_of(&sim->plan, i) == 0 && n < SIM_SET_MAX && sim_chance(&sim->random, 700))
             names[n++] = i;
-    if (n == 0 || c->job_count + n > SIM_JOBS_MAX || c->close_by != 0)
+    if (n == 0 || c->job_count + n > (sim_crowd ? SIM_JOBS_MAX : SIM_JOBS_FEW) || c->close_by != 0)
         return false;
     struct sim_set *set = rt_alloc(sizeof(*set));
     assert(set != NULL);

@@ -12,7 +12,8 @@
  * mem; --file: over that engine, a real database and a simulated machine; --three, --three-commit, --three-strict:
  * three-phase commit (three/kind.c); --relay: the outbox; --late: over mem that numbers tickets when it grants them.
  * --from new: from a freshly drawn seed, which is printed first. --rejoin: half of the asks outlast outages
- * (ROTA_REJOIN); --observe: threads also look on. Without these options seeds mean what they did before. */
+ * (ROTA_REJOIN); --observe: threads also look on; --crowd: 200 locks, or a line of a hundred. Without these options
+ * seeds mean what they did before. */
 #include "base/alloc.h"
 #include "engines.h"
 #if ROTA_ENGINE_FILE
@@ -89,6 +90,7 @@ static void run_again(void)
                                 "--tail",
                                 flag,
                                 sim_rejoin > 0 ? "--rejoin" : flag,
+                                sim_crowd ? "--crowd" : flag,
                                 sim_observe > 0 ? "--observe" : NULL,
                                 NULL};
     execv("/proc/self/exe", (char *const *)(const void *)argv);
@@ -96,9 +98,10 @@ static void run_again(void)
 
 static const char *flags(void)
 {
-    if (sim_rejoin > 0 && sim_observe > 0)
-        return " --rejoin --observe";
-    return sim_rejoin > 0 ? " --rejoin" : sim_observe > 0 ? " --observe" : "";
+    static char text[40];
+    snprintf(text, sizeof(text), "%s%s%s", sim_rejoin > 0 ? " --rejoin" : "",
+             sim_observe > 0 ? " --observe" : "", sim_crowd ? " --crowd" : "");
+    return text;
 }
 
 _Noreturn void sim_end(const char *why)
@@ -130,6 +133,7 @@ static void on_signal(int number)
 /* ---- Memory ------------------------------------------------------------- */
 
 uint32_t sim_starving, sim_rejoin, sim_observe;
+bool sim_crowd;
 struct sim_random sim_hunger;
 static struct sim_random sim_dice; /* for getrandom */
 
@@ -297,7 +301,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict | --relay] [--rejoin] [--observe] [--from SEED|new] [--seeds N | --for SECONDS] [--corpus FILE] | --seed SEED [--trace | --digest]\n",
+        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict | --relay] [--rejoin] [--observe] [--crowd] [--from SEED|new] [--seeds N | --for SECONDS] [--corpus FILE] | --seed SEED [--trace | --digest]\n",
         program);
     exit(64);
 }
@@ -322,6 +326,10 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--rejoin") == 0) {
             sim_rejoin = 500;
+            continue;
+        }
+        if (strcmp(argv[i], "--crowd") == 0) {
+            sim_crowd = true;
             continue;
         }
         if (strcmp(argv[i], "--observe") == 0) {

@@ -58,6 +58,7 @@ finds etcd '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 for kind in postgres mysql; do
     finds $kind '--from 1000 --seeds 3000' 2:I3/I5 6:I8 13:I2/I5/I6 20:I6 21:I6 22:I6/I8/liveness 23:liveness 24:I6 42:I4 43:I7
     finds $kind '--observe --from 1000 --seeds 3000' 44:OBSERVE
+    finds $kind '--crowd --from 1000 --seeds 100' 37:I5
 done
 finds file '--seeds 1000' 5:I7 6:I8 8:I9 20:I6 25:I8 26:I6 27:I7 28:I1 29:I3/I5 30:I8 31:I1/I3
 finds zookeeper '--from 1000 --seeds 3000' 2:I3 20:I6 32:I3 33:I8 34:I6/liveness 35:I4 36:I3 40:I8 42:I4 43:I7

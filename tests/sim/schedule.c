@@ -108,9 +108,9 @@ void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
     memset(plan, 0, sizeof(*plan));
     plan->processes = 2 + sim_below(r, SIM_PROCESSES_MAX - 1);
     plan->clients = plan->processes + sim_below(r, SIM_CLIENTS_MAX - plan->processes + 1);
-    plan->names = 1 + sim_below(r, SIM_NAMES_MAX);
+    plan->names = 1 + sim_below(r, SIM_NAMES_FEW);
     plan->owners = 1 + sim_below(r, 4);
-    plan->jobs = 1 + sim_below(r, SIM_JOBS_MAX);
+    plan->jobs = 1 + sim_below(r, SIM_JOBS_FEW);
     for (uint32_t i = 0; i < plan->names; i++)
         plan->of[i] = sim_chance(r, 150) ? 1 + sim_below(r, 4) : 0;
     plan->ttl_ms = PICK(r, ttls);
@@ -126,6 +126,31 @@ void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
     plan->starve = sim_chance(&aside, 150) ? 1 + sim_below(&aside, 100) : 0;
     if (plan->starve == 0 && sim_chance(&aside, 200))
         draw_forever(plan);
+}
+
+uint32_t sim_plan_of(const struct sim_plan *plan, uint32_t name)
+{
+    return name < SIM_NAMES_FEW ? plan->of[name] : 0;
+}
+
+void sim_plan_crowd(struct sim_plan *plan, struct sim_random *r)
+{
+    bool line = sim_chance(r, 500);
+    plan->processes = 2;
+    plan->clients = line ? SIM_CLIENTS_MAX : 2;
+    plan->names = line ? 1 : SIM_NAMES_MAX;
+    plan->jobs = line ? 13 : SIM_JOBS_MAX;
+    plan->pass_limit = line ? ROTA_NEVER : plan->pass_limit; /* each has a place of its own */
+    plan->acts = 600;
+    plan->pace_us = 4 * plan->ttl_ms; /* over about two ttls */
+    memset(plan->of, 0, sizeof(plan->of));
+    plan->act[SIM_ACT_ASK] = 100;
+    plan->act[SIM_ACT_RELEASE] = 10; /* what is held, and who waits, becomes more and more */
+    plan->owned = plan->try = 0;
+    plan->starve = 0;
+    if (plan->trouble_ms !=
+        0) /* what the dead leave in a line must not outgrow what the judge can see */
+        plan->trouble_ms = plan->ttl_ms;
 }
 
 /* ---- Redis -------------------------------------------------------------- */

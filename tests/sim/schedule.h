@@ -13,8 +13,10 @@
 
 #define SIM_PROCESSES_MAX 6
 #define SIM_CLIENTS_MAX 8
-#define SIM_NAMES_MAX 4
-#define SIM_JOBS_MAX 6 /* asks of one client at once */
+#define SIM_NAMES_MAX 200
+#define SIM_JOBS_MAX 200 /* asks of one client at once */
+#define SIM_NAMES_FEW 4  /* ... and without --crowd */
+#define SIM_JOBS_FEW 6
 #define SIM_SET_MAX 3
 
 struct sim_random {
@@ -131,7 +133,7 @@ struct sim_wire {     /* all zero: a perfect network to Redis or etcd */
 struct sim_plan {
     uint32_t processes, clients; /* clients are dealt out to the processes in turn */
     uint32_t names, owners, jobs;
-    uint32_t of[SIM_NAMES_MAX]; /* 0: a lock; else permits of so many */
+    uint32_t of[SIM_NAMES_FEW]; /* see sim_plan_of */
     uint32_t ttl_ms, call_ms, pass_limit, pass_ms;
     uint32_t acts;               /* how many in the safety phase */
     uint32_t pace_us;            /* mean time between them */
@@ -168,6 +170,10 @@ struct sim_plan {
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
+/* After that: 200 locks of two clients, or a line of a hundred. */
+void sim_plan_crowd(struct sim_plan *plan, struct sim_random *r);
+uint32_t sim_plan_of(const struct sim_plan *plan,
+                     uint32_t name); /* 0: a lock; else permits of so many */
 void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r);   /* after that */
 void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* after that, a cluster */
 void sim_plan_draw_redlock(struct sim_plan *plan, struct sim_random *r); /* after that, of nodes */

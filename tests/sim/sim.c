@@ -369,6 +369,10 @@ static void begin(struct sim *sim, uint64_t seed, const struct sim_kind *kind, b
     sim->tracing = tracing;
     sim->random.state = seed * UINT64_C(0xd1342543de82ef95);
     sim_plan_draw(&sim->plan, &sim->random);
+    if (sim_crowd)
+        sim_plan_crowd(&sim->plan, &sim->random);
+    sim->lines = calloc(sim->plan.names, sizeof(*sim->lines));
+    assert(sim->lines != NULL);
     sim_hunger.state = seed;
     sim->aside.state = seed;
     sim->now = RT_MS;
@@ -473,4 +477,5 @@ void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing)
     }
     live(&sim);
     leave_all(&sim);
+    free(sim.lines);
 }

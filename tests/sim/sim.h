@@ -69,7 +69,7 @@ struct sim {
     uint64_t highest_number;       /* of the stores that were lost */
     uint32_t back_ms;              /* how far the clock of Redis went back in all */
     struct sim_client clients[SIM_CLIENTS_MAX];
-    struct sim_line lines[SIM_NAMES_MAX];
+    struct sim_line *lines; /* of the plan's names */
     /* What the engine was made to forget before its time: believing in it is not held against us. */
     uint64_t lost_sessions[SIM_TAINTS_MAX], broken[SIM_TAINTS_MAX];
     size_t lost_session_count, broken_count;
@@ -89,6 +89,7 @@ extern struct sim_random sim_hunger; /* which of them */
 extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outages */
 /* per mille of the acts after which somebody begins or stops looking on */
 extern uint32_t sim_observe;
+extern bool sim_crowd; /* sim_plan_crowd */
 
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);

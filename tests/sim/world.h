@@ -11,7 +11,7 @@ struct sim;
 struct sim_client;
 struct rt_engine;
 
-#define SIM_PLACES_MAX 128
+#define SIM_PLACES_MAX 512
 
 struct sim_place { /* a ticket, as it stands in its line */
     uint64_t number, nonce;

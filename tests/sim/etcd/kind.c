@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CROWD_CALLS \
+    4000 /* of 200 asks that are begun, answered, watched and ended within a moment */
 #define EXTENDED_MS 1100 /* a new leader adds an election time-out to leases */
 #define LEAST_MS 5000    /* leases of at_least_ms: a margin of 3 s, and whole seconds */
 
@@ -340,6 +342,7 @@ static void on_open(struct sim *sim)
     etcd.clock_ppm = sim->plan.clock_ppm;
     etcd.stale = sim->plan.stale;
     etcd.lies = sim->plan.lies;
+    etcd.crowd = sim_crowd ? CROWD_CALLS : 0;
     etcd.expiry_late_ms = sim->plan.expiry_late_ms;
     etcd.after = on_after;
     etcd.herd = on_herd;

@@ -40,6 +40,7 @@ struct es_server {
     int32_t clock_ppm;        /* of the leader's, for leases */
     uint32_t expiry_late_ms;  /* it notices the end of a lease up to this much too late */
     bool flooded;             /* a client asks, and asks, and asks */
+    uint32_t crowd;           /* so many more calls are no flood */
     uint32_t stale;           /* per mille of the reads on a member that is behind */
     bool lies;          /* keep-alives of leases that were revoked are answered well (#20813) */
     int64_t busy_until; /* "too many requests" until then */

@@ -19,7 +19,7 @@
 
 #define SF_RINGS_MAX 128
 #define SF_RING_SIZE 64 /* names are short here */
-#define SF_ROWS_MAX 256
+#define SF_ROWS_MAX 4096
 #define SF_SESSIONS_MAX 64
 
 struct sf_ring { /* on its way */

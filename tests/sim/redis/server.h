@@ -75,7 +75,7 @@ void rs_server_run(struct rs_server *s, int64_t now);
 
 /* ---- Between the files of the server ------------------------------------ */
 
-#define RS_CHANNELS_MAX 16
+#define RS_CHANNELS_MAX 512
 
 struct rs_conn {
     struct sim_conn base; /* first */
