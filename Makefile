@@ -10,7 +10,7 @@
 #   make test-all   both, and a sample of mutants: bugs of one line, which the quick tests must find
 #   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
 #                   FOLDER=core (client, guard, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
-#   make bench      the benches (BENCH=etcd: only those)
+#   make bench      the benches (BENCH=etcd: only those; BENCH=scale: what grows, 25 minutes, only on request)
 #   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
 #                   SUITE=redis, etcd, sql, zookeeper, txn or relay: only that; relay is on request only)
 #   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds

@@ -146,5 +146,6 @@ void bench_scale_postgres(const struct bench *b);
 void bench_scale_mysql(const struct bench *b);
 void bench_scale_etcd(const struct bench *b);
 void bench_scale_zookeeper(const struct bench *b);
+void bench_scale_txn(const struct bench *b); /* txn_decide.c */
 
 #endif

@@ -37,6 +37,8 @@ static const struct {
 #ifdef BENCH_SQL
     {"scale-postgres", bench_scale_postgres, SCALE "PostgreSQL, beside a bare hot row; an outage"},
     {"scale-mysql", bench_scale_mysql, SCALE "MariaDB, beside a bare hot row; an outage"},
+    {"scale-txn", bench_scale_txn,
+     "100,000 finished transactions: journals in a file and on PostgreSQL"},
 #endif
     {"redis-pair", bench_redis_pair,
      "pairs on Redis, TCP and unix socket: against bare hiredis, same scripts"},
@@ -143,7 +145,7 @@ static const struct {
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
 {
     if (b->json)
-        printf("{\"what\":\"%s\",\"value\":%.4g,\"unit\":\"%s\"}\n", what, value, unit);
+        printf("{\"what\":\"%s\",\"value\":%.7g,\"unit\":\"%s\"}\n", what, value, unit);
     else
         printf("  %-58s %10.4g %s\n", what, value, unit);
     fflush(stdout);

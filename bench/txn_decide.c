@@ -7,6 +7,7 @@
 #include "txn/manager/inside.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <rota_txn.h>
 #include <semaphore.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define AT_ONCE 64
@@ -356,4 +358,60 @@ void bench_txn_decide(const struct bench *b)
 {
     on_file(b);
     on_postgres(b);
+}
+
+/* ---- As more and more are finished ----------------------------------------------------- */
+
+#define FINISHED 100000
+#define LOOK_S 0.5
+
+/* Of the files in FOLDER. */
+static double bytes_in(const char *folder)
+{
+    double sum = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        struct stat status;
+        if (fstatat(dirfd(dir), entry->d_name, &status, 0) == 0 && S_ISREG(status.st_mode))
+            sum += (double)status.st_size;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return sum;
+}
+
+/* Decides until FINISHED are: the rates of the first look and of the last, and how long it takes to open the journal. */
+static void grow(const struct bench *b, const char *name, const char *url)
+{
+    struct deciders d;
+    char what[96];
+    double first = 0, last = 0, finished = 0, most = FINISHED * b->scale;
+    deciders_open(&d, url);
+    (void)decisions(&d, LOOK_S); /* warms up */
+    while (finished < most) {
+        last = decisions(&d, LOOK_S);
+        first = first > 0 ? first : last;
+        finished += last * LOOK_S;
+    }
+    deciders_close(&d);
+    int64_t from = rt_bench_ns();
+    deciders_open(&d, url);
+    double opened = (double)(rt_bench_ns() - from) / 1e6;
+    deciders_close(&d);
+    snprintf(what, sizeof what, "%s: transactions %.0f: decisions, at first", name, most);
+    bench_say(b, what, first, "/s");
+    snprintf(what, sizeof what, "%s: transactions %.0f: decisions, at last", name, most);
+    bench_say(b, what, last, "/s");
+    snprintf(what, sizeof what, "%s: transactions %.0f: journal opened again", name, most);
+    bench_say(b, what, opened, "ms");
+}
+
+void bench_scale_txn(const struct bench *b)
+{
+    char url[BENCH_URL];
+    snprintf(url, sizeof url, "file:%s/scale-decisions", b->folder);
+    grow(b, "file", url);
+    bench_say(b, "file: transactions: journal", bytes_in(url + strlen("file:")), "bytes");
+    txn_start();
+    grow(b, "postgres", txn_postgres_url());
 }
