@@ -107,7 +107,7 @@ static void put_args(struct rt_pg *p, const struct rt_pg_options *opts)
     rt_server_arg(s, "--unix_socket_directories=%s", s->dir);
     rt_server_arg(s, "--listen_addresses=127.0.0.1");
     rt_server_arg(s, "--hba_file=%s/hba", s->dir);
-    rt_server_arg(s, "--max_connections=300");
+    rt_server_arg(s, "--max_connections=600");
     rt_server_arg(s, "--shared_buffers=16MB");
     rt_server_arg(s, "--max_wal_size=64MB");
     rt_server_arg(s, "--log_min_messages=warning");
