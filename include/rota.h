@@ -207,7 +207,8 @@ static inline int rota_acquire_all(struct rota *r, const char *const *names, siz
 /* Gives LOCK back, from any thread; always consumes the handle, as fclose does. A callback of LOCK that
  * runs in another thread is over before this returns; inside a callback it does not wait, like
  * rota_release_async. 0: released. LOST: it was not ours any more. UNKNOWN: not confirmed within call_ms; it
- * ends with the ttl at the latest. NULL: 0. */
+ * ends with the ttl at the latest. NULL: 0. A client has at most 1,000 requests under way; for those that wait
+ * behind them, call_ms begins when they are sent (ROTA_TRY, too). */
 int rota_release(struct rota_lock *lock);
 
 /* The fence of an exclusive hold: larger than that of every earlier tenure of this name; the same for

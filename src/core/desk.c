@@ -344,8 +344,8 @@ static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int
 void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
                     const struct rt_joined *j, int64_t now)
 {
-    assert(t->ops > 0 && (err != 0 || j->number != 0));
-    t->ops--;
+    assert(err != 0 || j->number != 0);
+    rt_outbox_back(desk, t, err, now);
     if (!rt_ticket_is(t, RT_TICKET_JOINING, id)) { /* lost or given up meanwhile */
         rt_outbox_settle(desk, t);
     } else if (err == 0) {
@@ -371,8 +371,7 @@ void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int 
 
 void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, int64_t now)
 {
-    assert(t->ops > 0);
-    t->ops--;
+    rt_outbox_back(desk, t, err, now);
     if (!rt_ticket_is(t, RT_TICKET_LEAVING, id)) {
         rt_outbox_settle(desk, t);
         return;
@@ -392,8 +391,7 @@ void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int er
 void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, bool wanted,
                    int64_t now)
 {
-    assert(t->ops > 0);
-    t->ops--;
+    rt_outbox_back(desk, t, err, now);
     (void)rt_desk_look(desk, now); /* readers may be let in: only while it is ours */
     if (!rt_ticket_is(t, RT_TICKET_HELD, id)) {
         rt_outbox_settle(desk, t);

@@ -6,6 +6,7 @@
 #include "core/desk.h"
 
 #include <assert.h>
+#include <rota.h>
 
 /* Pauses before something is sent again: short at first, since most failures are one broken
  * connection; then longer, up to a second, since a waiter may stand behind our dead ticket, or
@@ -16,7 +17,8 @@
 
 void rt_outbox_init(struct rt_outbox *out)
 {
-    *out = (struct rt_outbox){.retry_timer.kind = RT_TIMER_DESK, .retry_pause = RETRY_FIRST};
+    *out = (struct rt_outbox){
+        .retry_timer.kind = RT_TIMER_DESK, .retry_pause = RETRY_FIRST, .full_at = INT64_MIN};
 }
 
 /* ---- Lists -------------------------------------------------------------- */
@@ -262,7 +264,55 @@ struct rt_ticket *rt_outbox_unsent(struct rt_desk *desk)
     return reversed;
 }
 
-static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_todo *todo)
+/* Whether T waits, or has waited, because there are too many requests under way. */
+static bool is_late(const struct rt_desk *desk, const struct rt_ticket *t)
+{
+    return !rt_ticket_has(t, RT_TICKET_SENT) && desk->out.full_at >= t->since;
+}
+
+int64_t rt_outbox_since(const struct rt_desk *desk, const struct rt_ticket *t, int64_t since)
+{
+    int64_t at = since;
+    if (is_late(desk, t))
+        at = desk->out.heard_at;
+    else if (rt_ticket_has(t, RT_TICKET_LATE))
+        at = t->since;
+    return at > since ? at : since;
+}
+
+static void send_out(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    rt_ticket_sent(t, is_late(desk, t), now);
+    desk->out.under_way++;
+}
+
+void rt_outbox_back(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
+{
+    assert(t->ops > 0 && desk->out.under_way > 0);
+    t->ops--;
+    desk->out.under_way--;
+    if (err != ROTA_UNREACHABLE && err != ROTA_UNKNOWN)
+        desk->out.heard_at = now;
+}
+
+static bool is_full(struct rt_desk *desk, int64_t now)
+{
+    struct rt_outbox *out = &desk->out;
+    if (out->under_way < RT_UNDER_WAY_MOST)
+        return false;
+    if (out->first != NULL || rt_set_todo(desk) != NULL)
+        out->full_at = now;
+    return true;
+}
+
+/* T has a JOIN to send, and waited for others in vain: none of them was answered for as long as one may take. */
+static bool is_hopeless(const struct rt_desk *desk, const struct rt_ticket *t, int64_t now)
+{
+    return is_late(desk, t) && rt_outbox_since(desk, t, t->since) + desk->call <= now;
+}
+
+static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_todo *todo,
+                        int64_t now)
 {
     unsigned want = t->want;
     *todo = (struct rt_todo){.ticket = t, .id = t->id, .session = desk->session.id};
@@ -277,8 +327,7 @@ static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_tod
     else
         return false;
     t->want = 0;
-    t->ops++;
-    assert(t->ops != 0);
+    send_out(desk, t, now);
     return true;
 }
 
@@ -308,7 +357,7 @@ static bool todo_set(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
     for (size_t i = 0; i < set->n; i++)
         if (set->asks[i]->state == RT_ASK_QUEUED) {
             set->tickets[set->sent++] = set->asks[i]->ticket;
-            set->asks[i]->ticket->ops++;
+            send_out(desk, set->asks[i]->ticket, now);
         }
     assert(set->sent > 0);
     *todo = (struct rt_todo){.kind = RT_TODO_JOIN_ALL, .set = set, .session = desk->session.id};
@@ -321,7 +370,12 @@ bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
         return true;
     struct rt_ticket *t;
     assert(!desk->out.open_due && !desk->out.beat_due); /* a BEAT goes before all */
-    while ((t = rt_outbox_pop(&desk->out.first)) != NULL) {
+    while (!is_full(desk, now) && (t = rt_outbox_pop(&desk->out.first)) != NULL) {
+        if ((t->want & RT_WANT_JOIN) != 0 && is_hopeless(desk, t, now)) {
+            t->flags |= RT_TICKET_SENT; /* as good as sent */
+            rt_line_refused(desk, t, ROTA_UNREACHABLE, now);
+            continue;
+        }
         if ((t->want & RT_WANT_JOIN) != 0 && desk->session.state != RT_SESSION_ALIVE) {
             push(&desk->out.unsent, t);
             rt_desk_want_session(desk, now);
@@ -329,11 +383,11 @@ bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
                 return true;
             continue;
         }
-        if (todo_ticket(desk, t, todo))
+        if (todo_ticket(desk, t, todo, now))
             return true;
         rt_outbox_settle(desk, t);
     }
-    return todo_set(desk, todo, now);
+    return !is_full(desk, now) && todo_set(desk, todo, now);
 }
 
 void rt_outbox_end(struct rt_desk *desk)

@@ -6,13 +6,18 @@
  *                                  ├──────┴──▶ unsent: until it is open  │
  *                                  └───────────── retry: after a pause ◀─┘
  *
- * A ticket is in at most one of these lists (RT_TICKET_LISTED); what it wants is in ticket->want. */
+ * A ticket is in at most one of these lists (RT_TICKET_LISTED); what it wants is in ticket->want.
+ *
+ * At most RT_UNDER_WAY_MOST requests are under way, BEATs apart: the others wait in `first`, where they cost nobody
+ * anything and their time (`call`) does not run as long as those that went before are answered. */
 #ifndef RT_OUTBOX_H
 #define RT_OUTBOX_H
 
 #include "core/ask.h"
 #include "core/ticket.h"
 #include "core/timers.h"
+
+#define RT_UNDER_WAY_MOST 1000 /* enough for any engine to be busy */
 
 struct rt_outbox { /* of a desk */
     struct rt_ticket *first, *last;
@@ -21,6 +26,9 @@ struct rt_outbox { /* of a desk */
     struct rt_timer retry_timer; /* RT_TIMER_DESK */
     int64_t retry_pause;         /* ns; grows with each failure in a row */
     bool beat_due, open_due;     /* a BEAT goes before all */
+    uint32_t under_way;          /* requests for tickets that were handed out and not answered */
+    int64_t full_at;             /* when something waited last because there were too many */
+    int64_t heard_at; /* when one of them was answered last, by an engine that is there */
     struct rt_ask *news, *news_last;
     struct rt_ticket *dead;
     struct rt_set *dead_sets;
@@ -42,7 +50,7 @@ struct rt_todo {
     bool untold;      /* LEAVE: nobody was ever told that it is held */
 };
 
-/* The next thing to send, in order; false: nothing. */
+/* The next thing to send, in order; false: nothing now. */
 bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now);
 
 struct rt_ask *rt_outbox_news(struct rt_desk *desk);    /* and clears its link, not its news bits */
@@ -62,6 +70,10 @@ void rt_outbox_end(struct rt_desk *desk);
 void rt_outbox_fini(struct rt_desk *desk);
 
 void rt_outbox_post(struct rt_desk *desk, struct rt_ticket *t); /* its want has to be sent */
+/* A request for T has ended with ERR. */
+void rt_outbox_back(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
+/* When the time of what began at SINCE, and for which T has something to send, began to run. */
+int64_t rt_outbox_since(const struct rt_desk *desk, const struct rt_ticket *t, int64_t since);
 void rt_outbox_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news); /* RT_NEWS_* */
 void rt_outbox_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
 

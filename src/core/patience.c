@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patience: a release or a try that somebody waits for is over after `call`, whatever becomes of the
- * requests that were sent for it. One timer serves all of them, so that the plain pair costs no more: those
+ * requests that were sent for it. That time does not run while it waits for other requests of ours that are answered. One timer serves all of them, so that the plain pair costs no more: those
  * that are answered do not move it, and when it fires it looks for the next. */
 #include "core/desk.h"
 
@@ -32,6 +32,12 @@ static bool is_over(const struct rt_desk *desk, int64_t since, int64_t now, int6
     return at <= now;
 }
 
+static int64_t since_of(const struct rt_desk *desk, const struct rt_ticket *t,
+                        const struct rt_ask *ask)
+{
+    return t->state == RT_TICKET_JOINING ? rt_outbox_since(desk, t, ask->since) : ask->since;
+}
+
 /* An ask that waits for T, or in its line, and has waited long enough; NULL: none. */
 static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t, int64_t now,
                            int64_t *next)
@@ -39,7 +45,7 @@ static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t
     bool solo = rt_ticket_has(t, RT_TICKET_SOLO);
     assert(rt_outbox_holds(desk, t));
     struct rt_ask *ask = t->state == RT_TICKET_LEAVING ? rt_line_releasing(t) : NULL;
-    if (ask != NULL && is_over(desk, t->since, now, next))
+    if (ask != NULL && is_over(desk, rt_outbox_since(desk, t, t->since), now, next))
         return ask;
     if (!solo)
         ask = t->line->queue;
@@ -48,7 +54,7 @@ static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t
     else
         return NULL;
     for (; ask != NULL; ask = solo ? NULL : ask->next)
-        if (tries(ask) && is_over(desk, ask->since, now, next))
+        if (tries(ask) && is_over(desk, since_of(desk, t, ask), now, next))
             return ask;
     return NULL;
 }

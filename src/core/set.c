@@ -147,11 +147,10 @@ void rt_set_retry(struct rt_desk *desk)
 }
 
 /* What JOIN_ALL says of one ticket. */
-static void ticket_joined(struct rt_set *set, struct rt_ticket *t, int err,
+static void ticket_joined(struct rt_desk *desk, struct rt_set *set, struct rt_ticket *t, int err,
                           const struct rt_joined *j, int64_t now)
 {
-    assert(t->ops > 0);
-    t->ops--;
+    rt_outbox_back(desk, t, err, now);
     if (t->state != RT_TICKET_JOINING)
         return; /* the session was lost meanwhile */
     if (err == ROTA_UNKNOWN)
@@ -172,7 +171,7 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
     (void)rt_desk_look(desk, now); /* if not, it has been answered by this */
     set->in_flight = false;
     for (size_t i = 0; i < set->sent; i++)
-        ticket_joined(set, set->tickets[i], err, &j[i], now);
+        ticket_joined(desk, set, set->tickets[i], err, &j[i], now);
     if (set->over) {
         for (size_t i = 0; i < set->sent; i++)
             take_back(desk, set->tickets[i], now);

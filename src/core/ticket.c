@@ -20,13 +20,6 @@ static const unsigned allowed_from[] = {
     [RT_TICKET_LEAVING] = BIT(RT_TICKET_JOINING) | BIT(RT_TICKET_WAITING) | BIT(RT_TICKET_HELD),
 };
 
-static void move(struct rt_ticket *t, enum rt_ticket_state to, int64_t now)
-{
-    assert((allowed_from[to] & BIT(t->state)) != 0);
-    t->state = (uint8_t)to;
-    t->since = now;
-}
-
 static void set(struct rt_ticket *t, unsigned flag)
 {
     t->flags = (uint16_t)(t->flags | flag);
@@ -35,6 +28,14 @@ static void set(struct rt_ticket *t, unsigned flag)
 static void clear(struct rt_ticket *t, unsigned flag)
 {
     t->flags = (uint16_t)(t->flags & ~flag);
+}
+
+static void move(struct rt_ticket *t, enum rt_ticket_state to, int64_t now)
+{
+    assert((allowed_from[to] & BIT(t->state)) != 0);
+    t->state = (uint8_t)to;
+    t->since = now;
+    clear(t, RT_TICKET_SENT | RT_TICKET_LATE);
 }
 
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,
@@ -131,6 +132,17 @@ void rt_ticket_again(struct rt_ticket *t, bool unknown)
         t->want |= RT_WANT_LEAVE;
     else if (!rt_ticket_has(t, RT_TICKET_SET))
         t->want |= RT_WANT_JOIN;
+}
+
+void rt_ticket_sent(struct rt_ticket *t, bool late, int64_t now)
+{
+    assert(t->ops < UINT8_MAX);
+    if (late && !rt_ticket_has(t, RT_TICKET_SENT)) {
+        t->since = now;
+        set(t, RT_TICKET_LATE);
+    }
+    set(t, RT_TICKET_SENT);
+    t->ops++;
 }
 
 bool rt_ticket_is(const struct rt_ticket *t, enum rt_ticket_state state, uint64_t id)

@@ -48,6 +48,9 @@ enum rt_ticket_state {
 #define RT_TICKET_ASKING 0x200u  /* an ARM is under way, or will be */
 #define RT_TICKET_TOLD 0x400u    /* WANTED came meanwhile: newer than the answer to come */
 #define RT_TICKET_OWNED 0x800u   /* somebody was told that it holds through it */
+#define RT_TICKET_SENT 0x1000u   /* what this state asks for was sent, once at least */
+#define RT_TICKET_LATE \
+    0x2000u /* it had waited for other requests of ours: `since` is when it was sent */
 
 struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */
@@ -55,7 +58,7 @@ struct rt_ticket {
     struct rt_line *line;
     uint64_t id;    /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
     uint64_t nonce; /* of its JOIN: a server that lost data may give a number again, to us too */
-    int64_t since;  /* when the present state began */
+    int64_t since;  /* when the present state began; but see RT_TICKET_LATE */
     uint32_t take, of;
     uint16_t holds; /* how many hold through it: RT_HOLDS_MOST */
     uint16_t flags; /* RT_TICKET_* */
@@ -88,6 +91,9 @@ void rt_ticket_give_up(struct rt_ticket *t, int64_t now);
 
 /* The JOIN or LEAVE has to be sent again; UNKNOWN: the first may have taken effect. */
 void rt_ticket_again(struct rt_ticket *t, bool unknown);
+
+/* A request for it is handed out. LATE: it has waited for others of ours. */
+void rt_ticket_sent(struct rt_ticket *t, bool late, int64_t now);
 
 /* Whether an answer or event about (ID) in STATE is about the ticket as it is now. */
 bool rt_ticket_is(const struct rt_ticket *t, enum rt_ticket_state state, uint64_t id);

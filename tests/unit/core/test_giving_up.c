@@ -431,6 +431,108 @@ static void a_set_that_tries_takes_call_ms_and_no_longer(void **state)
     story_end(s);
 }
 
+/* ---- What waits behind other requests of ours ------------------------------ */
+
+/* As if requests for other names were under way, so many that no more may be. */
+static void fill_up(void)
+{
+    s->desk.out.under_way = RT_UNDER_WAY_MOST;
+}
+
+static void story_end_of_many(void)
+{
+    s->desk.out.under_way = 0;
+    story_end(s);
+}
+
+/* Its time runs from when it is sent, as long as those before it are answered; a BEAT goes at once. */
+static void what_waits_behind_ours_has_its_time_when_it_is_sent(void **state)
+{
+    (void)state;
+    story_held(s, 10000);
+    ask(s, 'C', "N", 0);
+    fill_up();
+    let_go(s, 'A');
+    ask(s, 'B', "M", .flags = RT_ASK_TRY);
+    until(s, 4000);
+    expect(s, "[    0] > JOIN N exclusive\n"
+              "[ 3333] > BEAT\n");
+    beat(s, 0, 1, 10000);
+    joined(s, 0, 8, true, false);
+    until(s, 8000);
+    beat(s, 0, 1, 10000);
+    left(s, 0);
+    until(s, 13000);
+    beat(s, 0, 1, 10000);
+    until(s, 13001);
+    expect(s, "[ 4000] C holds N #8\n"
+              "[ 4000] > LEAVE L #7\n"
+              "[ 6666] > BEAT\n"
+              "[ 8000] A released: ok\n"
+              "[ 8000] > JOIN M exclusive try\n"
+              "[ 9999] > BEAT\n"
+              "[13001] B refused: UNKNOWN\n");
+    joined(s, ROTA_BUSY, 0, false, false);
+    let_go(s, 'C');
+    left(s, 0);
+    expect(s, "[13001] > LEAVE N #8\n"
+              "[13001] C released: ok\n");
+    story_end_of_many();
+}
+
+/* What is sent again, because it came to nothing, has no more time. */
+static void what_was_sent_late_has_its_time_once(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    ask(s, 'C', "N", 0);
+    fill_up();
+    let_go(s, 'A');
+    until(s, 4000);
+    joined(s, 0, 8, true, false);
+    until(s, 6000);
+    fill_up();
+    left(s, ROTA_UNKNOWN);
+    until(s, 9001);
+    expect(s, "[    0] > JOIN N exclusive\n"
+              "[ 4000] C holds N #8\n"
+              "[ 4000] > LEAVE L #7\n"
+              "[ 6020] > LEAVE L #7 again\n"
+              "[ 9001] A released: UNKNOWN\n");
+    left(s, 0);
+    let_go(s, 'C');
+    left(s, 0);
+    expect(s, "[ 9001] > LEAVE N #8\n"
+              "[ 9001] C released: ok\n");
+    story_end_of_many();
+}
+
+/* An engine that is away ends what waits, too, when what is under way has ended. */
+static void what_waits_behind_ours_in_vain_ends_with_them(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    ask(s, 'C', "N", 0);
+    fill_up();
+    let_go(s, 'A');
+    ask(s, 'B', "M", .flags = RT_ASK_TRY);
+    ask(s, 'D', "O", 0);
+    until(s, 5001);
+    joined(s, ROTA_UNREACHABLE, 0, false, false);
+    left(s, ROTA_UNREACHABLE);
+    until(s, 5001);
+    until(s, 5021);
+    left(s, 0);
+    expect(s, "[    0] > JOIN N exclusive\n"
+              "[ 5001] B refused: UNREACHABLE\n"
+              "[ 5001] A released: UNKNOWN\n"
+              "[ 5001] C refused: UNREACHABLE\n"
+              "[ 5001] > LEAVE L #7\n"
+              "[ 5001] D refused: UNREACHABLE\n"
+              "[ 5021] > LEAVE L #7\n");
+    story_end_of_many();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +554,9 @@ int main(void)
         cmocka_unit_test(a_try_takes_call_ms_and_no_longer),
         cmocka_unit_test(a_try_that_waits_for_another_request_is_not_forgotten),
         cmocka_unit_test(a_try_without_a_session_was_never_sent),
+        cmocka_unit_test(what_waits_behind_ours_has_its_time_when_it_is_sent),
+        cmocka_unit_test(what_was_sent_late_has_its_time_once),
+        cmocka_unit_test(what_waits_behind_ours_in_vain_ends_with_them),
         cmocka_unit_test(a_set_that_tries_takes_call_ms_and_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
