@@ -172,7 +172,7 @@ enum rt_op_kind {
 struct rt_op {
     enum rt_op_kind kind;
     int err;            /* answered */
-    int64_t deadline;   /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int64_t deadline;   /* CLOCK_BOOTTIME, ns; INT64_MAX: none; put off if it has_time (kit/work) */
     void *user;         /* the submitter's; engines leave it alone */
     struct rt_op *next; /* the engine's while it has the op, else the submitter's */
     union {

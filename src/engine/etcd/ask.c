@@ -182,6 +182,8 @@ static void on_end(void *arg, const struct rt_grpc_end *end)
     struct rt_etcd_ask *a = arg;
     struct rt_etcd_conn *c = a->conn;
     a->call = NULL;
+    if (end->status == RT_GRPC_OK || !end->verdict.elsewhere)
+        rt_ledger_heard(&c->link.ledger, &a->entry);
     if (end->status != RT_GRPC_OK) {
         judge(c, a, end);
         return;
@@ -235,9 +237,8 @@ int rt_etcd_ask_for(struct rt_etcd_conn *c, struct rt_etcd_ask *a, struct rt_op 
 {
     if (a == NULL)
         return rt_words_nomem(c->base);
-    a->entry.deadline = op != NULL ? op->deadline : 0;
+    rt_ledger_for(&c->link.ledger, &a->entry, op);
     a->entry.pending = pending;
-    a->entry.op = op;
     a->owner = owner;
     a->extra = extra;
     rt_etcd_ask_send(c, a);

@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "engine/kit/words.h"
+#include "engine/kit/work.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -20,6 +21,13 @@ static void take(struct rt_entry *e)
     assert(e->next != NULL);
     RT_RING_OUT(e);
     e->next = e->prev = NULL;
+}
+
+void rt_ledger_heard(struct rt_ledger *l, const struct rt_entry *e)
+{
+    l->heard_at = rt_loop_now(l->base->loop);
+    if (e->sent_at > l->heard_of)
+        l->heard_of = e->sent_at;
 }
 
 void rt_ledger_out(struct rt_entry *e)
@@ -83,6 +91,15 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
     if (e->not_before > now)
         rt_ledger_by(l, e->not_before);
     return false;
+}
+
+void rt_ledger_for(struct rt_ledger *l, struct rt_entry *e, struct rt_op *op)
+{
+    e->op = op;
+    e->has_time = op != NULL && rt_work_has_time(op);
+    e->deadline = op != NULL && op->deadline != RT_NEVER ? op->deadline : 0;
+    if (e->has_time && e->deadline <= rt_loop_now(l->base->loop))
+        e->deadline = 0; /* a later step of one that has taken longer */
 }
 
 bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e)
@@ -219,6 +236,18 @@ static void delay(struct rt_ledger *l, int64_t now)
         }
 }
 
+/* What flies, is late, and may be, because the server is only slow. */
+static void put_off(struct rt_ledger *l, int64_t now)
+{
+    int64_t call = l->base->call_ms * RT_MS, until = l->heard_at + call;
+
+    if (l->heard_at == 0 || until <= now)
+        return;
+    for (struct rt_entry *e = l->flying.next; e != &l->flying; e = e->next)
+        if (e->has_time && e->deadline <= now && l->heard_of < e->sent_at + call)
+            e->deadline = until;
+}
+
 static void take_over(struct rt_entry *from, struct rt_entry *over, int64_t now)
 {
     for (struct rt_entry *e = from->next, *next; e != from; e = next) {
@@ -249,6 +278,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_entry over;
     RT_RING_INIT(&over);
     delay(l, now);
+    put_off(l, now);
     take_over(&l->waiting, &over, now);
     take_over(&l->flying, &over, now);
     while (!RT_RING_EMPTY(&over)) {

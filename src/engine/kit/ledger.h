@@ -12,7 +12,8 @@
  * ends exactly once, and never from inside rt_ledger_add or rt_ledger_abandon.
  *
  * What waits only for other requests of ours does not end as long as those are answered: its call_ms counts from when it
- * is sent. (Not so what is `first`, or `last`.)
+ * is sent. (Not so what is `first`, or `last`.) And what `has_time` stays under way as long as the server is only slow:
+ * it answers, but nothing yet that was sent call_ms later.
  *
  * Those that wait keep the order in which they were added, also when they come back; a `first` one goes before all
  * others, a `last` one after them. Serialised by its user. One timer for all. */
@@ -36,6 +37,7 @@ struct rt_entry {                 /* first in the user's struct */
     /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its
      * deadline */
     bool again;
+    bool has_time; /* nobody needs an answer by its deadline */
     /* To be read. */
     bool was_again; /* it was sent more than once: an earlier try may have taken effect */
     bool flying;    /* it was sent; also in `ended` */
@@ -73,14 +75,21 @@ struct rt_ledger { /* embedded in its user's struct */
     struct rt_entry waiting, flying; /* heads of rings; flying in the order they were sent */
     struct rt_timer_call timer;
     uint64_t orders;
-    int64_t heard_at; /* when something was answered last: its user's, if that has `queues` */
+    int64_t heard_at; /* when something was answered last: rt_ledger_heard */
+    int64_t heard_of; /* the latest time at which something was sent that was answered */
 };
+
+/* Before E is added: it is for OP, whose time is its own; NULL: for none, and it has call_ms. */
+void rt_ledger_for(struct rt_ledger *l, struct rt_entry *e, struct rt_op *op);
 
 /* One timer of BASE's loop is to be reserved for it. */
 void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_ledger_user *user);
 
 /* Sends E, or keeps it. True: it was sent. */
 bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e);
+
+/* The server has said something to E, which flies. */
+void rt_ledger_heard(struct rt_ledger *l, const struct rt_entry *e);
 
 /* E was answered, or is to be told something else: it leaves the ledger, and nobody is told. Call this before its owner
  * hears of it, so that `pending` has counted it. */

@@ -7,6 +7,7 @@
 #include "net/loop.h"
 
 #include <assert.h>
+#include <rota.h>
 #include <string.h>
 
 struct rt_stand { /* in the lane of a name */
@@ -96,11 +97,23 @@ static void stand_out(struct rt_turns *t, struct rt_stand *stand)
     }
 }
 
+/* Whether W, whose turn it is, is out of time. */
+static bool is_over(const struct rt_turns *t, struct rt_work *w)
+{
+    int64_t now = rt_loop_now(t->conn->loop), call = t->conn->call_ms * RT_MS;
+    if (now < w->op->deadline)
+        return false;
+    if (t->heard_at == 0 || t->heard_at + call <= now || !rt_work_has_time(w->op))
+        return true;
+    w->op->deadline = now + call;
+    return false;
+}
+
 static void begin_now(struct rt_turns *t, struct rt_work *w)
 {
     int rv;
     turn_of(w)->begun = true;
-    if (rt_loop_now(t->conn->loop) >= w->op->deadline)
+    if (is_over(t, w))
         rv = rt_words_fail(t->conn, ROTA_UNREACHABLE, "%s: no answer in time", t->user->who);
     else
         rv = turn_of(w)->kind->begin(t->engine, w);
@@ -148,6 +161,8 @@ void rt_turn_end(struct rt_turns *t, struct rt_work *w, int err)
     struct turn *turn = turn_of(w);
     assert(w->pending == 0);
     rt_work_note(t->conn, w, err);
+    if (w->err != ROTA_UNREACHABLE && w->err != ROTA_UNKNOWN)
+        t->heard_at = rt_loop_now(t->conn->loop);
     if (t->user->ended != NULL)
         t->user->ended(t->engine, w);
     for (size_t i = 0; i < turn->stands; i++)

@@ -2,7 +2,9 @@
 /* Ops of a name take turns: each begins when those submitted before it have ended. Ops of no name (BEAT, LIST, OBSERVE,
  * CHECK) begin at once.
  *
- *   rt_turns_submit ──▶ [behind others of its names] ──▶ `begin` ──▶ rt_turn_end ──▶ done, and the next begins */
+ *   rt_turns_submit ──▶ [behind others of its names] ──▶ `begin` ──▶ rt_turn_end ──▶ done, and the next begins
+ *
+ * The time of one that has time (rt_work_has_time) does not run while it waits for others that are answered. */
 #ifndef RT_TURN_H
 #define RT_TURN_H
 
@@ -35,6 +37,7 @@ struct rt_turns { /* embedded in its user's struct */
     struct rt_work *works;
     struct rt_work *ready, **ready_tail; /* to be begun, from where works end */
     bool starting;
+    int64_t heard_at;                      /* when one ended last that the server had answered */
     struct rt_stand *lanes[RT_TURN_LANES]; /* by hash of the name, in order */
 };
 

@@ -61,6 +61,14 @@ void rt_work_end(struct rt_conn *conn, struct rt_work *w, int err)
     rt_work_settle(conn, w);
 }
 
+bool rt_work_has_time(const struct rt_op *op)
+{
+    if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
+        return op->kind == RT_OP_LEAVE;
+    const struct rt_join *join = &op->join.joins[0];
+    return (join->flags & RT_JOIN_TRY) == 0 && join->mode <= RT_PERMITS;
+}
+
 void rt_work_close(struct rt_work **list, struct rt_conn *conn)
 {
     while (*list != NULL)

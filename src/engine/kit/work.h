@@ -31,6 +31,10 @@ void rt_work_end(struct rt_conn *conn, struct rt_work *w, int err);
 /* Frees W if its op has ended and nothing is pending. */
 void rt_work_settle(struct rt_conn *conn, struct rt_work *w);
 
+/* Whether OP may take as long as it needs while the engine is there: a JOIN that waits, and a LEAVE, whose caller is
+ * not kept waiting for it (core/patience). */
+bool rt_work_has_time(const struct rt_op *op);
+
 void rt_work_close(struct rt_work **list, struct rt_conn *conn); /* frees all, without a word */
 
 #endif

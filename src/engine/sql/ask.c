@@ -169,7 +169,7 @@ struct rt_sql_ask *rt_sql_ask(struct rt_sql_conn *c, const struct rt_sql_plan *p
 void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_ledger *l = &a->c->ledger;
-    l->heard_at = rt_loop_now(a->c->base.loop);
+    rt_ledger_heard(l, &a->entry);
     if (a->plan->heard(a, b)) {
         rt_ledger_out(&a->entry);
         ask_free(a);

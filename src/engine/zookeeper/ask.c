@@ -247,8 +247,7 @@ int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void
     }
     if (a->call == RT_ZK_MULTI)
         multi_head(a, -1, true);
-    a->entry.deadline = op != NULL && op->deadline != RT_NEVER ? op->deadline : 0;
-    a->entry.op = op;
+    rt_ledger_for(&c->link.ledger, &a->entry, op);
     a->entry.pending = pending;
     a->owner = owner;
     a->extra = extra;
@@ -338,6 +337,7 @@ static bool is_answer(const struct rt_zk_ask *a, int32_t said)
 static void answered(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_zk_reply *reply)
 {
     int err = is_answer(a, reply->said) ? 0 : judge(c, reply->said);
+    rt_ledger_heard(&c->link.ledger, &a->entry);
     if (err == AGAIN) {
         rt_ledger_again(&c->link.ledger, &a->entry, true);
         return;

@@ -362,6 +362,45 @@ static void and_ends_when_nothing_is_answered(void **state)
     assert_int_equal(waits.err, ROTA_UNREACHABLE);
 }
 
+/* A server that is slow answers late, but in order: what it has not come to yet is not asked again. */
+static void what_has_time_waits_for_a_slow_server(void **state)
+{
+    static struct asked early = {0}, late = {.entry.has_time = true}, hasty = {0},
+                        next = {.entry.has_time = true};
+    (void)state;
+    assert_true(add(&early, 1) && add(&late, 2) && add(&hasty, 3));
+    pass(CALL_MS / 2);
+    assert_true(add(&next, 4));
+    rt_ledger_heard(&ledger, &early.entry);
+    rt_ledger_out(&early.entry);
+    pass(CALL_MS / 2 + 1);
+    assert_int_equal(late.ended, 0);
+    assert_int_equal(hasty.err, ROTA_UNKNOWN);
+    pass(CALL_MS / 2); /* and nothing was answered since */
+    assert_int_equal(late.ended, 1);
+    assert_int_equal(late.err, ROTA_UNKNOWN);
+    assert_int_equal(next.ended, 1);
+}
+
+/* But an answer that was overtaken by that to a much later request is not coming. */
+static void what_was_overtaken_is_lost(void **state)
+{
+    static struct asked first = {.entry.has_time = true}, early = {0}, next = {0};
+    (void)state;
+    assert_true(add(&first, 1) && add(&early, 2));
+    pass(CALL_MS / 2);
+    rt_ledger_heard(&ledger, &early.entry);
+    rt_ledger_out(&early.entry);
+    pass(CALL_MS / 2);
+    assert_int_equal(first.ended, 0);
+    assert_true(add(&next, 3));
+    rt_ledger_heard(&ledger, &next.entry);
+    rt_ledger_out(&next.entry);
+    pass(CALL_MS / 2 + 1);
+    assert_int_equal(first.ended, 1);
+    assert_int_equal(first.err, ROTA_UNKNOWN);
+}
+
 static void lost_by_its_way(void **state)
 {
     static struct asked a = {0}, b = {0}, reads = {.entry.reads = true},
@@ -511,6 +550,8 @@ int main(void)
         ONE(deadlines),
         ONE(given_up),
         ONE(keeps_its_place),
+        ONE(what_has_time_waits_for_a_slow_server),
+        ONE(what_was_overtaken_is_lost),
         ONE(lost_by_its_way),
         ONE(refused),
         ONE(pauses),

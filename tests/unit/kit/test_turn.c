@@ -135,6 +135,40 @@ static void what_fails_at_once(void **state)
     assert_ptr_equal(begun[1]->op, &last);
 }
 
+/* As long as those before it are answered, what has time has all of it when its turn comes; a look has not. */
+static void what_waits_for_its_turn_has_time(void **state)
+{
+    struct rt_join plain = {.name = "a"}, try = {.name = "a", .flags = RT_JOIN_TRY};
+    struct rt_op first = leave_of("a"), join = {.kind = RT_OP_JOIN, .deadline = 1000 * RT_MS},
+                 hasty = join, look = {.kind = RT_OP_INSPECT, .deadline = 1000 * RT_MS},
+                 last = leave_of("a");
+    (void)state;
+    rt_loop_init_virtual(&loop);
+    conn.call_ms = 1000;
+    join.join.joins = &plain;
+    hasty.join.joins = &try;
+    join.join.n = hasty.join.n = 1;
+    look.inspect.name = "a";
+    last.deadline = 1000 * RT_MS;
+    rt_turns_submit(&turns, &first);
+    rt_turns_submit(&turns, &join);
+    rt_turns_submit(&turns, &hasty);
+    rt_turns_submit(&turns, &look);
+    rt_turns_submit(&turns, &last);
+    rt_loop_advance(&loop, 1500 * RT_MS);
+    rt_turn_end(&turns, begun[0], 0);
+    assert_int_equal(begun_count, 2);
+    assert_int_equal(join.deadline, 2500 * RT_MS);
+    rt_loop_advance(&loop, 2500 * RT_MS);
+    rt_turn_end(&turns, begun[1], ROTA_UNREACHABLE); /* nothing was answered since */
+    assert_int_equal(begun_count, 2);
+    assert_int_equal(done_count, 5);
+    assert_int_equal(last.err, ROTA_UNREACHABLE);
+    rt_loop_fini(&loop);
+    memset(&loop, 0, sizeof(loop));
+    conn.call_ms = 0;
+}
+
 static void canceled_before_its_turn(void **state)
 {
     struct rt_op first = leave_of("a"), second = leave_of("a");
@@ -154,6 +188,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(a_set_waits_for_all_its_names, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fails_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_waits_for_its_turn_has_time, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_before_its_turn, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
