@@ -258,5 +258,6 @@ int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_
 void rt_zk_conn_close(struct rt_zk_conn *c)
 {
     rt_link_close(&c->link, rt_zk_ask_free);
+    rt_zk_watches_fini(c);
     explicit_bzero(c->session.password, sizeof(c->session.password));
 }

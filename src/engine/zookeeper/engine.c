@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#define BUCKETS_FIRST 64
 #define SIDE_TIMERS 1
 #define CARD "rota1 "
 
@@ -238,6 +239,45 @@ int64_t rt_zk_shown_ms(const struct rt_zk *z)
 
 /* ---- Tickets ---------------------------------------------------------------------------------- */
 
+static struct rt_zk_ticket **bucket(const struct rt_zk *z, struct rt_zk_ticket **table, uint64_t id)
+{
+    return &table[id & (z->bucket_count - 1)];
+}
+
+static void link_nonce(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    struct rt_zk_ticket **at = bucket(z, z->by_nonce, t->id.nonce);
+    t->same_nonce = *at;
+    *at = t;
+}
+
+static void link_number(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    struct rt_zk_ticket **at = bucket(z, z->by_number, t->number);
+    t->same_number = *at;
+    *at = t;
+}
+
+/* False: there is no table at all. Without memory for a larger one it stays as it is, and is slower. */
+static bool room_for_one(struct rt_zk *z)
+{
+    size_t count = z->bucket_count > 0 ? 2 * z->bucket_count : BUCKETS_FIRST;
+    if (z->ticket_count < z->bucket_count)
+        return true;
+    struct rt_zk_ticket **tables = rt_alloc(2 * count * sizeof(struct rt_zk_ticket *));
+    if (tables == NULL)
+        return z->bucket_count > 0;
+    rt_free(z->by_nonce);
+    z->by_nonce = tables;
+    z->by_number = tables + count;
+    z->bucket_count = count;
+    for (struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next) {
+        link_nonce(z, t);
+        link_number(z, t);
+    }
+    return true;
+}
+
 struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *join, const char *node,
                                       uint64_t number)
 {
@@ -245,7 +285,8 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
     char *name = rt_strdup(join->name), *value = NULL;
     if (join->value != NULL)
         value = rt_strdup(join->value);
-    if (t == NULL || name == NULL || (value == NULL && join->value != NULL)) {
+    bool room = room_for_one(z);
+    if (!room || t == NULL || name == NULL || (value == NULL && join->value != NULL)) {
         rt_free(t);
         rt_free(name);
         rt_free(value);
@@ -264,17 +305,15 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
     t->armed = join->flags & RT_JOIN_ARM;
     t->ends_at = RT_NEVER;
     RT_LIST_ADD(&z->tickets, t);
-    struct rt_zk_ticket **nonce = &z->by_nonce[t->id.nonce % RT_ZK_BUCKETS];
-    struct rt_zk_ticket **same = &z->by_number[number % RT_ZK_BUCKETS];
-    t->same_nonce = *nonce;
-    t->same_number = *same;
-    *nonce = *same = t;
+    z->ticket_count++;
+    link_nonce(z, t);
+    link_number(z, t);
     return t;
 }
 
 static void unlink_number(struct rt_zk *z, struct rt_zk_ticket *t)
 {
-    struct rt_zk_ticket **at = &z->by_number[t->number % RT_ZK_BUCKETS];
+    struct rt_zk_ticket **at = bucket(z, z->by_number, t->number);
     while (*at != t)
         at = &(*at)->same_number;
     *at = t->same_number;
@@ -282,21 +321,20 @@ static void unlink_number(struct rt_zk *z, struct rt_zk_ticket *t)
 
 void rt_zk_ticket_renumber(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number)
 {
-    struct rt_zk_ticket **bucket = &z->by_number[number % RT_ZK_BUCKETS];
     unlink_number(z, t);
     t->number = number;
-    t->same_number = *bucket;
-    *bucket = t;
+    link_number(z, t);
 }
 
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t)
 {
-    struct rt_zk_ticket **nonce = &z->by_nonce[t->id.nonce % RT_ZK_BUCKETS];
+    struct rt_zk_ticket **nonce = bucket(z, z->by_nonce, t->id.nonce);
     while (*nonce != t)
         nonce = &(*nonce)->same_nonce;
     *nonce = t->same_nonce;
     unlink_number(z, t);
     RT_LIST_OUT(t);
+    z->ticket_count--;
     rt_zk_wait_end(t);
     rt_free(t->name);
     rt_free(t->value);
@@ -337,8 +375,10 @@ void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t)
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce)
 {
-    struct rt_zk_ticket *t = number != 0 ? z->by_number[number % RT_ZK_BUCKETS]
-                                         : z->by_nonce[nonce % RT_ZK_BUCKETS];
+    if (z->bucket_count == 0)
+        return NULL;
+    struct rt_zk_ticket *t = number != 0 ? *bucket(z, z->by_number, number)
+                                         : *bucket(z, z->by_nonce, nonce);
     while (t != NULL &&
            (t->id.session != session || !rt_names_ticket(number, nonce, t->number, t->id.nonce) ||
             strcmp(t->name, name) != 0))
@@ -348,7 +388,7 @@ struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64
 
 struct rt_zk_ticket *rt_zk_ticket_of(struct rt_zk *z, const struct rt_zk_ask *a)
 {
-    struct rt_zk_ticket *t = z->by_nonce[a->extra % RT_ZK_BUCKETS];
+    struct rt_zk_ticket *t = z->bucket_count > 0 ? *bucket(z, z->by_nonce, a->extra) : NULL;
     while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
         t = t->same_nonce;
     return t;
@@ -457,6 +497,7 @@ static void zk_close(struct rt_conn *conn)
     rt_turns_close(&z->turns);
     while (z->tickets != NULL)
         rt_zk_ticket_drop(z, z->tickets);
+    rt_free(z->by_nonce);
     rt_zk_unwatch(&z->session.watch);
     rt_observe_close(&z->observers);
     rt_zk_waits_close(z);

@@ -42,7 +42,6 @@
 #define RT_ZK_PATH_ROOM (RT_ZK_ROOT_MAX + RT_NAME_ROOM + RT_ZK_NODE_ROOM + 8)
 #define RT_ZK_PATHS 4
 #define RT_ZK_SESSIONS "+rota" /* beside the lines: a node per session, whose data is its label */
-#define RT_ZK_BUCKETS 1024
 #define RT_ZK_CARD_ROOM (ROTA_VALUE_MAX + RT_LABEL_MAX + 64)
 
 struct rt_zk;
@@ -136,7 +135,8 @@ struct rt_zk {
     struct rt_turns turns;
     const struct rt_zk_dialect *dialect;
     char root[RT_ZK_ROOT_MAX + 1]; /* without a trailing slash: "" is the root of all */
-    struct rt_zk_ticket *tickets, *by_nonce[RT_ZK_BUCKETS], *by_number[RT_ZK_BUCKETS];
+    struct rt_zk_ticket *tickets, **by_nonce, **by_number;
+    size_t ticket_count, bucket_count; /* of each; a power of two, or 0 */
     struct rt_zk_herd *herds;
     uint64_t serial;
     char paths[RT_ZK_PATHS][RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM]; /* written last */

@@ -9,23 +9,66 @@
 
 #include <string.h>
 
+#define LANES_FIRST 64
 #define XID_SET_WATCHES (-8)
 #define HEAD 20                   /* bytes before the paths: size, xid, call, zxid */
 #define SAID_AT_ONCE (128u << 10) /* bytes: a server takes no message above jute.maxbuffer, 1 MiB */
 
+static struct rt_zk_watch **lane(const struct rt_zk_conn *c, const void *path, size_t size)
+{
+    return &c->watches[rt_hash(path, size) & (c->lane_count - 1)];
+}
+
+static void link_in(struct rt_zk_conn *c, struct rt_zk_watch *w)
+{
+    RT_LIST_ADD(lane(c, w->path, strlen(w->path)), w);
+}
+
+/* False: there is no table at all. Without memory for a larger one it stays as it is, and is slower. */
+static bool room_for_one(struct rt_zk_conn *c)
+{
+    struct rt_zk_watch **old = c->watches;
+    size_t count = c->lane_count;
+    if (c->watch_count < count)
+        return true;
+    struct rt_zk_watch **lanes = rt_alloc((count > 0 ? 2 * count : LANES_FIRST) *
+                                          sizeof(struct rt_zk_watch *));
+    if (lanes == NULL)
+        return count > 0;
+    c->watches = lanes;
+    c->lane_count = count > 0 ? 2 * count : LANES_FIRST;
+    for (size_t i = 0; i < count; i++)
+        while (old[i] != NULL) {
+            struct rt_zk_watch *w = old[i];
+            RT_LIST_OUT(w);
+            link_in(c, w);
+        }
+    rt_free(old);
+    return true;
+}
+
+void rt_zk_watches_fini(struct rt_zk_conn *c)
+{
+    rt_free(c->watches);
+    c->watches = NULL;
+    c->lane_count = 0;
+}
+
 int rt_zk_watch(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_watch_kind kind,
                 const char *path, rt_zk_fired_fn *fired, void *owner)
 {
-    char *copy = rt_strdup(path);
+    char *copy = room_for_one(c) ? rt_strdup(path) : NULL;
     rt_zk_unwatch(w);
     if (copy == NULL)
         return rt_words_nomem(c->base);
+    w->conn = c;
     w->path = copy;
     w->kind = kind;
     w->fired = fired;
     w->owner = owner;
     w->link_count = c->link_count + (c->link.state == RT_DIAL_READY ? 0 : 1);
-    RT_LIST_ADD(&c->watches[rt_hash(path, strlen(path)) % RT_ZK_LANES], w);
+    link_in(c, w);
+    c->watch_count++;
     return 0;
 }
 
@@ -35,6 +78,7 @@ void rt_zk_unwatch(struct rt_zk_watch *w)
         return;
     RT_LIST_OUT(w);
     w->link = NULL;
+    w->conn->watch_count--;
     rt_free(w->path);
     w->path = NULL;
 }
@@ -56,7 +100,7 @@ static int say_kind(struct rt_zk_conn *c, struct rt_jute_out *o, uint32_t kind)
 {
     int32_t n = 0;
     int rv = 0;
-    for (size_t i = 0; i < RT_ZK_LANES; i++)
+    for (size_t i = 0; i < c->lane_count; i++)
         for (const struct rt_zk_watch *w = c->watches[i]; w != NULL && rv == 0; w = w->next) {
             if (w->kind != kind)
                 continue;
@@ -103,8 +147,8 @@ void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in)
     struct rt_text path = rt_jute_get_bytes(in);
     if (in->bad || event < RT_ZK_CREATED || event > RT_ZK_CHILD || path.size == 0)
         return;
-    struct rt_zk_watch **bucket = &c->watches[rt_hash(path.at, path.size) % RT_ZK_LANES];
-    for (struct rt_zk_watch *w = *bucket, *next; w != NULL; w = next) {
+    struct rt_zk_watch *first = c->lane_count > 0 ? *lane(c, path.at, path.size) : NULL;
+    for (struct rt_zk_watch *w = first, *next; w != NULL; w = next) {
         next = w->next;
         if (!concerns(w, event, &path))
             continue;

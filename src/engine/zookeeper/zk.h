@@ -164,6 +164,7 @@ typedef void rt_zk_fired_fn(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_e
 
 struct rt_zk_watch { /* embedded in its owner's struct; zeroed before the first use */
     struct rt_zk_watch *next, **link; /* link NULL: not in use */
+    struct rt_zk_conn *conn;
     rt_zk_fired_fn *fired;
     void *owner;
     uint64_t link_count; /* of the connection it was set on */
@@ -185,7 +186,6 @@ struct rt_zk_user {
     void (*expired)(struct rt_zk *z); /* the session is over, whatever was asked in it */
 };
 
-#define RT_ZK_LANES 64
 #define RT_ZK_TOUCHES 16
 
 struct rt_zk_conn {
@@ -211,7 +211,8 @@ struct rt_zk_conn {
     } touches[RT_ZK_TOUCHES];                 /* not secured, of this connection */
     size_t touch_count;
     bool touching;
-    struct rt_zk_watch *watches[RT_ZK_LANES];
+    struct rt_zk_watch **watches; /* by hash of the path */
+    size_t watch_count, lane_count;
     /* stands in for an ask without memory: what is written to it goes nowhere */
     struct rt_zk_ask nothing;
 };
@@ -253,7 +254,8 @@ void rt_zk_greeted(struct rt_zk_conn *c);
 /* A whole message during the greeting. */
 void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in);
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in); /* ... and after it */
-int rt_zk_watches_say(struct rt_zk_conn *c); /* all, on a new connection. 0, or ROTA_NOMEM */
+void rt_zk_watches_fini(struct rt_zk_conn *c); /* all are given back, by whoever set them */
+int rt_zk_watches_say(struct rt_zk_conn *c);   /* all, on a new connection. 0, or ROTA_NOMEM */
 void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in);
 extern const struct rt_ledger_user rt_zk_asks;
 void rt_zk_ask_free(struct rt_ledger *l, struct rt_entry *e); /* without a word */
