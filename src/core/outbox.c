@@ -17,8 +17,10 @@
 
 void rt_outbox_init(struct rt_outbox *out)
 {
-    *out = (struct rt_outbox){
-        .retry_timer.kind = RT_TIMER_DESK, .retry_pause = RETRY_FIRST, .full_at = INT64_MIN};
+    *out = (struct rt_outbox){.retry_timer.kind = RT_TIMER_DESK,
+                              .retry_pause = RETRY_FIRST,
+                              .most = RT_UNDER_WAY_MOST,
+                              .full_at = INT64_MIN};
 }
 
 /* ---- Lists -------------------------------------------------------------- */
@@ -298,7 +300,7 @@ void rt_outbox_back(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t 
 static bool is_full(struct rt_desk *desk, int64_t now)
 {
     struct rt_outbox *out = &desk->out;
-    if (out->under_way < RT_UNDER_WAY_MOST)
+    if (out->under_way < out->most)
         return false;
     if (out->first != NULL || rt_set_todo(desk) != NULL)
         out->full_at = now;

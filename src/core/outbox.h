@@ -27,6 +27,7 @@ struct rt_outbox { /* of a desk */
     int64_t retry_pause;         /* ns; grows with each failure in a row */
     bool beat_due, open_due;     /* a BEAT goes before all */
     uint32_t under_way;          /* requests for tickets that were handed out and not answered */
+    uint32_t most;               /* of them: RT_UNDER_WAY_MOST, and few in the simulator */
     int64_t full_at;             /* when something waited last because there were too many */
     int64_t heard_at; /* when one of them was answered last, by an engine that is there */
     struct rt_ask *news, *news_last;

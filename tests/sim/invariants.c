@@ -232,6 +232,16 @@ static int64_t since(int64_t began, const struct sim_client *c)
     return began > c->resumed_at ? began : c->resumed_at;
 }
 
+/* What waits behind other requests has its time when it is sent, and waits no longer than that without an answer to any. */
+static int64_t patience_until(const struct sim *sim, const struct sim_client *c, int64_t at)
+{
+    const struct rt_outbox *out = &c->d.desk.out;
+    int64_t call = sim->plan.call_ms * RT_MS, from = since(at, c);
+    if (out->most == RT_UNDER_WAY_MOST)
+        return from + call + RT_MS;
+    return (out->heard_at > from ? out->heard_at : from) + 2 * call + RT_MS;
+}
+
 static void check_told(const struct sim *sim, const struct sim_client *c, const struct sim_job *job)
 {
     const char *name = sim->lines[job->name].name;
@@ -244,11 +254,10 @@ static void check_told(const struct sim *sim, const struct sim_client *c, const 
         sim_violated(sim, "liveness", "c%u: job %u waits for %s beyond its limit", c->index,
                      job->id, name);
     if (job->state == SIM_ASKED && (job->ask.flags & RT_ASK_TRY || (job->set && job->set->try)) &&
-        sim->now > since(job->asked_at, c) + (sim->plan.call_ms + 1) * RT_MS)
+        sim->now > patience_until(sim, c, job->asked_at))
         sim_violated(sim, "liveness", "c%u: job %u tries %s for longer than call_ms", c->index,
                      job->id, name);
-    if (job->state == SIM_RELEASING &&
-        sim->now > since(job->released_at, c) + (sim->plan.call_ms + 1) * RT_MS)
+    if (job->state == SIM_RELEASING && sim->now > patience_until(sim, c, job->released_at))
         sim_violated(sim, "liveness", "c%u: job %u takes too long to release %s", c->index, job->id,
                      name);
 }

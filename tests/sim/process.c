@@ -152,6 +152,8 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     rt_loop_advance(&c->loop, sim->now);
     int rv = rt_dispatch_init(&c->d, &c->loop, &o, &hooks);
     assert(rv == 0);
+    if (sim->seed / 2 % 2 == 0) /* so that requests wait for others */
+        c->d.desk.out.most = 2;
     (void)rv;
     c->open = sim->kind->url == NULL || connect_model(c);
     if (sim->kind->url == NULL)
