@@ -151,16 +151,17 @@ k as (update rota_ticket t set KEPT(t)
 COUNT_OUT(g)
 
 -- The rule of core/grant.h: prefix sums grow, so the first that does not fit ends the walk; a barrier opens for the first `of`
--- that wait when there are so many.
+-- that wait when there are so many. They are found once, as an array: a join's plan, made when few tickets stood anywhere, would
+-- find them for each ticket of the line again.
 --@ settle
-with w as (select t.number, t.granted, t.mode, t.of_, sum(t.weight) over (order by t.number) upto,
-        count(*) filter (where not t.granted) over () waiting,
-        count(*) filter (where not t.granted) over (order by t.number) place
-    from rota_ticket t where t.name = $1 and (select waiting from rota_line where name = $1) > 0),
-u as (update rota_ticket t set granted = true, since = NOW from w
-    where t.name = $1 and t.number = w.number and not w.granted
-        and case w.mode when PERMITS then w.upto <= w.of_
-            when GATHER then w.waiting >= w.of_ and w.place <= w.of_ else w.upto <= ALL end
+with u as (update rota_ticket t set granted = true, since = NOW
+    where t.name = $1 and t.number = any(array(select w.number from (select t.number, t.granted, t.mode, t.of_,
+            sum(t.weight) over (order by t.number) upto,
+            count(*) filter (where not t.granted) over () waiting,
+            count(*) filter (where not t.granted) over (order by t.number) place
+        from rota_ticket t where t.name = $1 and (select waiting from rota_line where name = $1) > 0) w
+        where not w.granted and case w.mode when PERMITS then w.upto <= w.of_
+            when GATHER then w.waiting >= w.of_ and w.place <= w.of_ else w.upto <= ALL end))
     returning t.number, t.bell),
 n as (select NOTIFY(u, ' G ') from u)
 update rota_line set waiting = waiting - (select count(*) from u) where name = $1 and (select count(*) from n) > 0
