@@ -13,7 +13,7 @@ void rt_course_init(struct rt_course *c, const struct rt_plan *plan, struct rt_c
                     enum rt_journal_stand stands)
 {
     assert(plan->count == 0 || steps != NULL);
-    *c = (struct rt_course){.plan = plan, .steps = steps, .stands = stands};
+    *c = (struct rt_course){.plan = plan, .steps = steps, .stands = stands, .looked = true};
 }
 
 /* ---- What may run ------------------------------------------------------------------------ */
@@ -72,11 +72,23 @@ static bool is_due(const struct rt_course_call *call, int64_t now_ms)
            (call->state == RT_COURSE_PAUSED && call->again_ms <= now_ms);
 }
 
-static struct rt_course_todo ask(struct rt_course_call *call, size_t step, bool back)
+/* TODO is a call, of CALL: it leaves if what stands is known. */
+static struct rt_course_todo ask(const struct rt_course *c, struct rt_course_call *call,
+                                 struct rt_course_todo todo)
 {
+    if (!c->looked)
+        return (struct rt_course_todo){.what = RT_COURSE_LOOK};
     call->state = RT_COURSE_OUT;
     call->asked++;
-    return (struct rt_course_todo){.what = RT_COURSE_CALL, .step = step, .back = back};
+    return todo;
+}
+
+static struct rt_course_todo ask_step(struct rt_course *c, size_t step, bool back)
+{
+    struct rt_course_step *s = &c->steps[step];
+
+    return ask(c, back ? &s->back : &s->forward,
+               (struct rt_course_todo){.what = RT_COURSE_CALL, .step = step, .back = back});
 }
 
 static int64_t timeout_ms(const struct rt_course *c)
@@ -104,9 +116,7 @@ static struct rt_course_todo next_query(struct rt_course *c, int64_t now_ms)
     int64_t at = c->query.state == RT_COURSE_PAUSED ? c->query.again_ms : timeout_ms(c);
     if (at > now_ms)
         return wait_until(at);
-    c->query.state = RT_COURSE_OUT;
-    c->query.asked++;
-    return (struct rt_course_todo){.what = RT_COURSE_QUERY};
+    return ask(c, &c->query, (struct rt_course_todo){.what = RT_COURSE_QUERY});
 }
 
 static struct rt_course_todo next_action(struct rt_course *c, int64_t now_ms)
@@ -127,7 +137,7 @@ static struct rt_course_todo next_action(struct rt_course *c, int64_t now_ms)
             continue;
         if (!s->registered && !RT_BUG(RT_BUG_SERVE_UNREGISTERED))
             return (struct rt_course_todo){.what = RT_COURSE_REGISTER, .step = i};
-        return ask(&s->forward, i, false);
+        return ask_step(c, i, false);
     }
     return all ? decide(true) : wait_until(until);
 }
@@ -158,7 +168,7 @@ static struct rt_course_todo next_of_all(struct rt_course *c, bool back, bool la
         all = false;
         bool may = !saga || may_go_back(c, i);
         if (may && is_due(call, now_ms))
-            return ask(call, i, back);
+            return ask_step(c, i, back);
         if (call->state == RT_COURSE_PAUSED && call->again_ms < until)
             until = call->again_ms;
         if (in_order)
@@ -189,7 +199,10 @@ struct rt_course_todo rt_course_next(struct rt_course *c, int64_t now_ms)
 {
     if (c->done)
         return (struct rt_course_todo){.what = RT_COURSE_OVER};
-    return c->stands == RT_JOURNAL_OPEN ? next_open(c, now_ms) : next_decided(c, now_ms);
+    struct rt_course_todo todo = c->stands == RT_JOURNAL_OPEN ? next_open(c, now_ms)
+                                                              : next_decided(c, now_ms);
+    c->looked = c->looked && todo.what != RT_COURSE_WAIT;
+    return todo;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -198,6 +211,7 @@ void rt_course_registered(struct rt_course *c, size_t step)
 {
     assert(step < c->plan->count);
     c->steps[step].registered = true;
+    c->looked = true;
 }
 
 /* A call that was in progress is repeated at the given interval; one that was lost, ever more rarely. */
@@ -235,6 +249,7 @@ bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_cou
     bool action = c->plan->kind == RT_PLAN_SAGA && !back;
 
     assert(step < c->plan->count && call->state == RT_COURSE_OUT);
+    c->looked = false;
     if (reply == RT_COURSE_YES || (reply == RT_COURSE_ONGOING && c->stands != RT_JOURNAL_OPEN &&
                                    RT_BUG(RT_BUG_SERVE_ONGOING_IS_DONE))) {
         *call = (struct rt_course_call){.state = RT_COURSE_DONE, .asked = call->asked};
@@ -262,6 +277,7 @@ bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const ch
                        int64_t now_ms)
 {
     assert(c->query.state == RT_COURSE_OUT);
+    c->looked = false;
     if (reply == RT_COURSE_LOST && RT_BUG(RT_BUG_SERVE_SILENCE_IS_NO))
         reply = RT_COURSE_NO;
     c->queried = reply;
@@ -277,10 +293,16 @@ bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const ch
 void rt_course_decided(struct rt_course *c, enum rt_journal_stand stands)
 {
     assert(stands == RT_JOURNAL_COMMIT || stands == RT_JOURNAL_ABORT);
+    c->looked = true;
     if (c->stands == RT_JOURNAL_OPEN) {
         c->stands = stands;
         c->stalled = false;
     }
+}
+
+void rt_course_looked(struct rt_course *c)
+{
+    c->looked = true;
 }
 
 void rt_course_finished(struct rt_course *c)

@@ -11,7 +11,9 @@
  *   compensates exactly the steps that may have run.
  * - Nothing is confirmed or delivered before COMMIT stands, nothing cancelled or compensated before ABORT stands.
  * - DONE is written only when every one of these calls has succeeded.
- * - Every call may be repeated: after a crash all of them are. */
+ * - Every call may be repeated: after a crash all of them are.
+ * - A call leaves only if the journal has said what stands since anything was last waited for: another server or a
+ *   person (settle, resolve --done) may have ended the transaction meanwhile. */
 #ifndef RT_COURSE_H
 #define RT_COURSE_H
 
@@ -57,6 +59,7 @@ struct rt_course {
     enum rt_course_reply queried; /* query DONE: the answer */
     int64_t retries;
     bool failed;
+    bool looked;  /* what stands is known, and nothing was waited for since */
     bool stalled; /* since it was decided, or begun, some call did not succeed */
     enum rt_course_reply stalled_by;
     char reason[RT_PLAN_LINE]; /* why it is aborted, or stalled */
@@ -64,6 +67,7 @@ struct rt_course {
 
 enum rt_course_what {
     RT_COURSE_WAIT,     /* until until_ms, or until an answer comes */
+    RT_COURSE_LOOK,     /* read what stands: then rt_course_looked */
     RT_COURSE_REGISTER, /* step, and those behind it that may run as well: rt_course_may_run */
     RT_COURSE_CALL,     /* step, back: it is OUT then */
     RT_COURSE_QUERY,    /* the back-check: it is OUT then */
@@ -79,12 +83,13 @@ struct rt_course_todo {
     int64_t until_ms;
 };
 
-/* STEPS: plan->count of them, zeroed. */
+/* STEPS: plan->count of them, zeroed. The journal has just said STANDS. */
 void rt_course_init(struct rt_course *c, const struct rt_plan *plan, struct rt_course_step *steps,
                     enum rt_journal_stand stands);
 struct rt_course_todo rt_course_next(struct rt_course *c, int64_t now_ms);
 /* Whether the action of STEP may be asked now. */
 bool rt_course_may_run(const struct rt_course *c, size_t step);
+/* The journal says so. */
 void rt_course_registered(struct rt_course *c, size_t step);
 /* WHY: one line, for any reply but YES. True: a person should be told. What is in progress counts only for confirms,
  * cancels and compensations: actions and deliveries may take long. */
@@ -92,6 +97,8 @@ bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_cou
                         const char *why, int64_t now_ms);
 bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,
                        int64_t now_ms);
+/* The journal was read, and says that it is not finished. */
+void rt_course_looked(struct rt_course *c);
 /* What stands in the journal, whoever wrote it. */
 void rt_course_decided(struct rt_course *c, enum rt_journal_stand stands);
 void rt_course_finished(struct rt_course *c);

@@ -391,6 +391,7 @@ static void landed(struct flight *f, enum rt_course_reply reply, const char *why
     else
         attention = rt_course_answered(&e->course, f->step, f->back, reply, why, now);
     s->counts.attention += attention;
+    attention = attention && !e->gone; /* a person has finished it */
     if (attention)
         note_cry(&cry, f);
     e->refs--;
@@ -495,7 +496,31 @@ static void take_steps(struct rt_served *e, const struct rt_serve_row *row)
         rt_course_decided(&e->course, row->stands);
 }
 
-/* Reads what others have registered since, or decided: an entry that is to be decided here needs it. */
+/* One that waited here for its decision, which stands now: what was read counts. With the mutex. */
+static int begin_again(struct rt_served *e, struct rt_serve_row *row)
+{
+    struct rt_course_step *steps = calloc(row->plan.count + 1, sizeof(*steps));
+    char reason[RT_PLAN_LINE];
+
+    if (steps == NULL)
+        return ROTA_NOMEM;
+    memcpy(reason, e->course.reason, sizeof(reason));
+    rt_plan_free(&e->plan);
+    free(e->course.steps);
+    e->plan = row->plan;
+    row->plan = (struct rt_plan){.gid = ""};
+    rt_course_init(&e->course, &e->plan, steps, row->stands);
+    memcpy(e->course.reason, reason, sizeof(reason));
+    return 0;
+}
+
+/* A tcc and a message get another plan with their decision: not while a call (a back-check) is under way. */
+static bool may_reread(const struct rt_served *e)
+{
+    return e->refs == 0 || e->plan.kind == RT_PLAN_SAGA || e->course.stands != RT_JOURNAL_OPEN;
+}
+
+/* Reads what others have registered since, decided or finished. */
 static int reread(struct rt_served *e)
 {
     struct rt_serve_row row;
@@ -507,27 +532,17 @@ static int reread(struct rt_served *e)
         err = ROTA_PROTOCOL;
     }
     pthread_mutex_lock(&e->s->mu);
-    if (err == 0 && row.planned && e->plan.kind != RT_PLAN_SAGA && e->refs == 0) {
-        struct rt_course_step *steps = calloc(row.plan.count + 1, sizeof(*steps));
-        if (steps != NULL) {
-            char reason[RT_PLAN_LINE];
-            memcpy(reason, e->course.reason, sizeof(reason));
-            rt_plan_free(&e->plan);
-            free(e->course.steps);
-            e->plan = row.plan;
-            row.plan = (struct rt_plan){.gid = ""};
-            rt_course_init(&e->course, &e->plan, steps,
-                           row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT
-                               ? row.stands
-                               : RT_JOURNAL_OPEN);
-            memcpy(e->course.reason, reason, sizeof(reason));
-        }
-    }
+    bool over = row.done || row.stands == RT_JOURNAL_ABSENT || row.stands == RT_JOURNAL_EXPIRED;
+    bool waited = e->plan.kind != RT_PLAN_SAGA && e->course.stands == RT_JOURNAL_OPEN;
+    bool decided = row.stands == RT_JOURNAL_COMMIT || row.stands == RT_JOURNAL_ABORT;
+    if (err == 0 && decided && row.planned && waited && e->refs == 0)
+        err = begin_again(e, &row);
     if (err == 0) {
-        e->stale = false;
+        e->stale = e->stale && !may_reread(e); /* a call left meanwhile */
         if (e->plan.kind == RT_PLAN_SAGA)
             take_steps(e, &row);
-        if (row.done || row.stands == RT_JOURNAL_ABSENT || row.stands == RT_JOURNAL_EXPIRED)
+        rt_course_looked(&e->course);
+        if (over)
             rt_course_finished(&e->course);
     }
     pthread_mutex_unlock(&e->s->mu);
@@ -617,15 +632,9 @@ static bool turn(struct rt_serve *s, struct rt_served *e)
     int err = 0;
 
     claim(s, e, now);
-    if (e->stale && e->refs == 0) {
-        pthread_mutex_unlock(&s->mu);
-        err = reread(e);
-        pthread_mutex_lock(&s->mu);
-        if (err != 0)
-            set_time(s, e, now + JOURNAL_MS);
-        return err == 0;
-    }
-    struct rt_course_todo todo = rt_course_next(&e->course, now);
+    struct rt_course_todo todo = {.what = RT_COURSE_LOOK};
+    if (!e->stale || !may_reread(e))
+        todo = rt_course_next(&e->course, now);
     if (todo.what == RT_COURSE_OVER) {
         leave(s, e);
         return false;
@@ -640,6 +649,8 @@ static bool turn(struct rt_serve *s, struct rt_served *e)
     pthread_mutex_unlock(&s->mu);
     if (todo.what == RT_COURSE_CALL || todo.what == RT_COURSE_QUERY)
         call(e, &todo);
+    else if (todo.what == RT_COURSE_LOOK)
+        err = reread(e);
     else if (todo.what == RT_COURSE_REGISTER)
         err = turn_register(e);
     else if (todo.what == RT_COURSE_DECIDE)

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#define LOOK_MS 1000 /* at most: what somebody else has decided is noticed that soon */
+
 struct found {
     struct {
         struct rt_txn_id id;
@@ -110,8 +112,9 @@ void *rt_serve_watch(void *serve)
         pthread_mutex_lock(&s->mu);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += s->takeover_ms / 5000;
-        until.tv_nsec += (s->takeover_ms / 5 % 1000) * 1000000;
+        int64_t pause = s->takeover_ms / 5 < LOOK_MS ? s->takeover_ms / 5 : LOOK_MS;
+        until.tv_sec += pause / 1000;
+        until.tv_nsec += (pause % 1000) * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         if (!s->stop)

@@ -23,7 +23,8 @@ def die_with_parent():
 
 
 class Services:
-    """Answers by path: a list of statuses or bodies, of which the last one stays; and what was asked."""
+    """Answers by path: a list of statuses, bodies, or functions that return one, of which the last one stays; and what was
+    asked."""
 
     def __init__(self):
         self.calls, self.script, self.lock = [], {}, threading.Lock()
@@ -39,6 +40,7 @@ class Services:
                 with services.lock:
                     services.calls.append((self.command, url.path, query, body, dict(self.headers)))
                     what = services.answer(url.path, query, body)
+                what = what() if callable(what) else what
                 status = what if isinstance(what, int) else 200
                 out = what.encode() if isinstance(what, str) else b"{}"
                 self.send_response(status)
@@ -61,7 +63,7 @@ class Services:
         self.base = "http://127.0.0.1:%d" % self.http.server_port
 
     def answer(self, path, _query, _body):
-        """A status, or a body. With the lock."""
+        """A status, a body, or a function. With the lock."""
         say = self.script.get(path, [200])
         return say.pop(0) if len(say) > 1 else say[0]
 

@@ -338,6 +338,73 @@ def test_vouched(services, start, program, journal):
     server.end()
 
 
+def test_obeyed(services, start, program, journal):
+    """What a person decides while a call is under way, or between two of them, is obeyed before the next call leaves; no
+    other look at the journal (--takeover 1h) helps."""
+    server = start("--takeover", "1h")
+
+    def person(gid, answer, *words):
+        """A service that is called: meanwhile a person does that, and then it answers."""
+        def does():
+            told(program, journal, *words, id_of(program, journal, gid))
+            return answer
+        return does
+
+    def is_over(count):
+        wait_for(lambda: "rota_txn_serve_open %d\n" % count in server.ask("/api/metrics", raw=True)[1])
+
+    services.script["/settled"] = [person("o-saga", 500, "settle")]
+    good(saga(server, services, "o-saga", ["/a", "/settled", "/c"], retry_interval=1))
+    server.wait("o-saga", "failed")
+    assert services.paths("o-saga") == ["/a", "/settled", "/unsettled", "/una"], services.paths("o-saga")
+
+    hangs, done = threading.Event(), ("resolve", "--done", "--yes")
+    services.script["/hangs"] = [lambda: hangs.wait(LIMIT) and 200]
+    services.script["/beside"] = [500, person("o-beside", 500, "settle")]
+    good(saga(server, services, "o-beside", ["/hangs", "/beside"], retry_interval=1, custom_data='{"concurrent":true}'))
+    wait_for(lambda: len(services.paths("o-beside")) > 3)
+    assert services.paths("o-beside")[3:] == ["/unbeside"], services.paths("o-beside")  # it does not wait for the other
+    hangs.set()
+    server.wait("o-beside", "failed")
+    assert services.paths("o-beside")[3:] == ["/unbeside", "/unhangs"], services.paths("o-beside")
+
+    services.script["/no"], services.script["/unback"] = [409], [person("o-back", 500, *done)]
+    good(saga(server, services, "o-back", ["/a", "/back", "/no"], retry_interval=1))
+    is_over(0)
+    assert services.paths("o-back") == ["/a", "/back", "/no", "/unno", "/unback"], services.paths("o-back")
+
+    for answer in (500, 200):  # it is asked again; the next one is asked
+        for end, path in (("submit", "/confirm02"), ("abort", "/cancel02")):
+            gid = "o-tcc-%s-%d" % (end, answer)
+            services.script[path] = [person(gid, answer, *done)]
+            tcc(server, services, gid, retry_interval=1)
+            good(server.ask(end, {"gid": gid, "trans_type": "tcc"}))
+            is_over(0)
+            assert services.paths(gid) == [path], services.paths(gid)
+        gid = "o-msg-%d" % answer
+        services.script["/one"] = [person(gid, answer, *done)]
+        good(server.ask("submit", msg(services, gid, retry_interval=1)))
+        is_over(0)
+        assert services.paths(gid) == ["/one"], services.paths(gid)
+    services.script = {"/query-o-asked": [person("o-asked", 200, "settle")]}
+    good(server.ask("prepare", msg(services, "o-asked", timeout_to_fail=1)))
+    server.wait("o-asked", "failed")
+    assert services.paths("o-asked") == ["/query-o-asked"], services.paths("o-asked")
+    server.end()
+
+
+def test_noticed(services, start, program, journal):
+    """ABORT is noticed soon, also where the next call is due in ten minutes."""
+    server = start("--takeover", "1h")
+    services.script["/rests"] = [500]
+    good(saga(server, services, "n-saga", ["/a", "/rests"], retry_interval=600))
+    wait_for(lambda: "/rests" in services.paths("n-saga"))
+    told(program, journal, "settle", id_of(program, journal, "n-saga"))
+    server.wait("n-saga", "failed")
+    assert services.paths("n-saga") == ["/a", "/rests", "/unrests", "/una"]
+    server.end()
+
+
 def test_decider(services, start, program, journal):
     """The claim goes from the server that held a transaction open to the one that decided it: only that one works on it."""
     holder, decider = start("--takeover", "8s"), start("--takeover", "8s")
@@ -484,7 +551,7 @@ def main():
         server.end()
         for test in (test_ends, test_claimed, test_late):
             run(test, services, start)
-        for test in (test_shown, test_elsewhere, test_vouched, test_decider, test_doors):
+        for test in (test_shown, test_elsewhere, test_vouched, test_obeyed, test_noticed, test_decider, test_doors):
             run(test, services, start, program, journal)
         if "person" in only:
             run(test_person, services, start, program, journal)

@@ -46,11 +46,16 @@ static int finish(void **state)
     return 0;
 }
 
-/* "register 0", "call 0", "back 1", "query", "commit", "abort", "done", "over", "wait", "until 35000" (since it began) */
+/* "register 0", "call 0", "back 1", "query", "commit", "abort", "done", "over", "wait", "until 35000" (since it began), "look".
+ * Where a call is expected, a look may come first, and the journal says that nothing has changed. */
 static void expect(const char *what)
 {
     struct rt_course_todo t = rt_course_next(&course, now);
     char text[40];
+    if (t.what == RT_COURSE_LOOK && strcmp(what, "look") != 0) {
+        rt_course_looked(&course);
+        t = rt_course_next(&course, now);
+    }
     switch (t.what) {
     case RT_COURSE_REGISTER:
         snprintf(text, sizeof(text), "register %zu", t.step);
@@ -70,6 +75,7 @@ static void expect(const char *what)
     default:
         snprintf(text, sizeof(text), "%s",
                  t.what == RT_COURSE_QUERY    ? "query"
+                 : t.what == RT_COURSE_LOOK   ? "look"
                  : t.what == RT_COURSE_FINISH ? "done"
                                               : "over");
     }
@@ -338,6 +344,45 @@ static void in_progress_for_ever(void **state)
     }
 }
 
+/* Nothing leaves after a pause or an answer before the journal has said what stands: a person may have ended it. */
+static void a_look_before_each_call(void **state)
+{
+    (void)state;
+    begin("saga", "", RT_JOURNAL_OPEN);
+    expect("register 0");
+    rt_course_registered(&course, 0);
+    expect("call 0"); /* what stands was just said */
+    told(0, false, RT_COURSE_LOST);
+    expect("until 1000");
+    now += 1000;
+    expect("look");
+    expect("look");
+    rt_course_looked(&course);
+    expect("call 0");
+    told(0, false, RT_COURSE_LOST);
+    now += 2000;
+    expect("look");
+    rt_course_decided(&course, RT_JOURNAL_ABORT); /* settled meanwhile */
+    expect("back 0");
+    told(0, true, RT_COURSE_LOST);
+    now += 1000;
+    expect("look");
+    rt_course_finished(&course); /* resolve --done */
+    expect("over");
+    finish(NULL);
+    begin("tcc", "", RT_JOURNAL_COMMIT);
+    expect("call 2");
+    told(2, false, RT_COURSE_YES);
+    expect("look"); /* that may have taken long */
+    finish(NULL);
+    begin("msg", "", RT_JOURNAL_OPEN);
+    expect("until 35000");
+    now += 35000;
+    expect("look");
+    rt_course_decided(&course, RT_JOURNAL_ABORT);
+    expect("done");
+}
+
 int main(void)
 {
 #define STORY(name) cmocka_unit_test_teardown(name, finish)
@@ -352,6 +397,7 @@ int main(void)
         STORY(the_back_check),
         STORY(phase_two_is_asked_until_it_is_done),
         STORY(in_progress_for_ever),
+        STORY(a_look_before_each_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
