@@ -66,7 +66,7 @@ finds zookeeper '--from 2700 --seeds 500' 38:I5
 finds zookeeper '--from 3680 --seeds 3000' 39:I3
 finds zookeeper '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 # X1 to X11 of src/txn/core/txn.h.
-finds txn '--seeds 8000' 100:X4/X5 101:X2 102:X8 103:X6 104:X6 105:X6 106:X7 107:X7 108:X8 109:X3/X4/X10 110:X2 111:X2 112:X8 113:X5 \
+finds txn '--seeds 8000' 100:X4/X5 101:X2 102:X8 103:X6 104:X6 105:X6 106:X7 107:X7 108:X8 109:X3/X4/X10 110:X2 111:X2 112:X8/X11 113:X5 \
     114:X5 115:X10 116:X8 117:X1/X9 118:X9 119:X2/X11 120:X2/X4 121:X3 122:X2 123:X5 125:X5 126:X8/X11 127:X8/X11 128:X8/X11 \
     129:X11 140:X3 141:X11 142:X2/X5 143:X4
 finds txn '--from 17000 --seeds 3000' 124:X4/X10

@@ -28,12 +28,25 @@ enum rt_txn_op rt_ask_journal_next(const struct rt_txn *t)
     case RT_TXN_COMMITTING:
     case RT_TXN_ABORTING:
         for (uint32_t i = 0; i < t->count; i++)
-            if (t->branches[i].state == RT_BRANCH_CHECKING)
+            if (t->branches[i].state == RT_BRANCH_CHECKING || t->branches[i].look)
                 return RT_TXN_LOOK;
         return RT_TXN_BRANCH;
     default:
         return RT_TXN_BRANCH; /* nothing */
     }
+}
+
+int64_t rt_ask_journal_at(const struct rt_txn *t)
+{
+    int64_t at = RT_TXN_NEVER;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct rt_branch *b = &t->branches[i];
+        if (b->state == RT_BRANCH_CHECKING)
+            return t->journal.at;
+        if (b->look && b->retry.at < at)
+            at = b->retry.at;
+    }
+    return at == RT_TXN_NEVER || at < t->journal.at ? t->journal.at : at;
 }
 
 enum rt_branch_op rt_ask_branch_next(const struct rt_txn *t, struct rt_branch *b)

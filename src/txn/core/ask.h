@@ -7,6 +7,8 @@
 
 /* What to ask the journal, once it may be asked; RT_TXN_BRANCH: nothing. */
 enum rt_txn_op rt_ask_journal_next(const struct rt_txn *t);
+/* When it may be asked: a branch that pauses has its look at the end of that. */
+int64_t rt_ask_journal_at(const struct rt_txn *t);
 /* The same for B's participant; RT_BRANCH_NOTHING: nothing. */
 enum rt_branch_op rt_ask_branch_next(const struct rt_txn *t, struct rt_branch *b);
 

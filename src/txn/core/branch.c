@@ -17,13 +17,12 @@ static const unsigned allowed_from[] = {
     [RT_BRANCH_REFUSED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL),
     [RT_BRANCH_DOUBTFUL] = BIT(RT_BRANCH_PREPARING),
     [RT_BRANCH_ORDERED] = BIT(RT_BRANCH_ACTIVE) | BIT(RT_BRANCH_PREPARED) | BIT(RT_BRANCH_REFUSED) |
-                          BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING) |
-                          BIT(RT_BRANCH_CHECKING), /* a service */
+                          BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING),
     [RT_BRANCH_GATE] = BIT(RT_BRANCH_ORDERED),
     [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_CHECKING),
-    [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING) | BIT(RT_BRANCH_ORDERED), /* a service */
+    [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING),
     [RT_BRANCH_FINISHED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL) |
-                           BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) |
+                           BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING) |
                            BIT(RT_BRANCH_CHECKING) | BIT(RT_BRANCH_JOINING) |
                            BIT(RT_BRANCH_ACTIVE), /* a service whose try never left */
     [RT_BRANCH_READONLY] = BIT(RT_BRANCH_PREPARING),
@@ -98,6 +97,13 @@ void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
 
 /* ---- The order ---------------------------------------------------------- */
 
+/* It needs a person. */
+static void look_later(struct rt_branch *b, int64_t now)
+{
+    b->look = true;
+    rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
+}
+
 void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now)
 {
     assert(order != RT_DECISION_NONE && b->order == RT_DECISION_NONE && b->retry.seq == 0);
@@ -111,12 +117,14 @@ void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now)
     }
     move(b, RT_BRANCH_ORDERED);
     rt_retry_soon(&b->retry, now);
+    if (b->resource == RT_BRANCH_NO_RESOURCE)
+        look_later(b, now);
 }
 
 enum rt_branch_op rt_branch_next(struct rt_branch *b)
 {
     assert(b->order != RT_DECISION_NONE);
-    if (b->resource == RT_BRANCH_NO_RESOURCE)
+    if (b->look)
         return RT_BRANCH_NOTHING;
     bool shut = b->gated && !b->own && !b->open && !RT_BUG(RT_BUG_TXN_NO_GATE);
     if (b->state == RT_BRANCH_ORDERED && shut)
@@ -138,6 +146,7 @@ static void finish(struct rt_branch *b)
     assert(b->order != RT_DECISION_NONE);
     move(b, RT_BRANCH_FINISHED);
     b->stuck = RT_STUCK_NOT;
+    b->look = false;
 }
 
 /* It came to nothing. */
@@ -151,8 +160,7 @@ static bool again(struct rt_branch *b, int64_t now)
 }
 
 /* A service was told to confirm or to cancel. That it is at work counts as a failure: one that says so for ever needs a
- * person, too. The person called for help may have done it by hand, or another process that can reach the service may
- * have: then the journal says so. */
+ * person, too. */
 static bool service_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     bool commit = b->order == RT_DECISION_COMMIT;
@@ -168,11 +176,10 @@ static bool service_answered(struct rt_branch *b, enum rt_reply reply, int64_t n
     else if (reply == RT_REPLY_ABSENT)
         b->stuck = RT_STUCK_NO_RESOURCE;
     bool tenth = again(b, now);
-    if (reply == RT_REPLY_HELD && b->retry.at < now + RT_BRANCH_HELD_PAUSE) /* it is at work */
+    if (b->stuck != RT_STUCK_NOT)
+        look_later(b, now);
+    else if (reply == RT_REPLY_HELD && b->retry.at < now + RT_BRANCH_HELD_PAUSE) /* it is at work */
         rt_retry_not_before(&b->retry, now + RT_BRANCH_HELD_PAUSE);
-    if (b->state == RT_BRANCH_ORDERED &&
-        (b->stuck != RT_STUCK_NOT || b->retry.tries >= RT_RETRY_ATTENTION))
-        move(b, RT_BRANCH_CHECKING);
     return tenth;
 }
 
@@ -273,9 +280,8 @@ static bool ask_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
     }
 }
 
-bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+static bool answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
-    assert(b->order != RT_DECISION_NONE && b->retry.seq == 0);
     switch (b->state) {
     case RT_BRANCH_GATE:
         return gate_answered(b, reply, now);
@@ -286,20 +292,37 @@ bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
     }
 }
 
-void rt_branch_checked(struct rt_branch *b, bool done, int64_t now)
+bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
-    assert(b->state == RT_BRANCH_CHECKING);
-    if (done) {
+    assert(b->order != RT_DECISION_NONE && b->retry.seq == 0);
+    bool tenth = answered(b, reply, now);
+    bool pauses = b->state != RT_BRANCH_CHECKING && !rt_branch_is_over(b) && b->retry.at > now;
+    bool hopeless = b->retry.tries >= RT_RETRY_ATTENTION || b->stuck == RT_STUCK_REFUSED;
+    b->look = pauses && (b->service || (hopeless && !b->own));
+    return tenth;
+}
+
+/* B waited for this look. */
+static void not_done(struct rt_branch *b, int64_t now)
+{
+    if (b->resource == RT_BRANCH_NO_RESOURCE) {
+        look_later(b, now);
+    } else if (b->look) {
+        b->look = b->retry.at > now;
+    } else {
+        b->stuck = b->stuck == RT_STUCK_MIXED ? RT_STUCK_MIXED : RT_STUCK_LOST;
+        move(b, RT_BRANCH_ASKING);
+        rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
+    }
+}
+
+void rt_branch_checked(struct rt_branch *b, bool done, uint32_t seq, int64_t now)
+{
+    bool waits = b->state == RT_BRANCH_CHECKING || b->look;
+    bool idle = b->order != RT_DECISION_NONE && b->retry.seq == 0 && !rt_branch_is_over(b);
+
+    if (done && (waits || (idle && (b->service || !b->own))))
         finish(b);
-        return;
-    }
-    if (b->service) {
-        move(b, RT_BRANCH_ORDERED);
-        if (b->retry.tries > 0) /* else somebody serves it by now */
-            rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
-        return;
-    }
-    b->stuck = b->stuck == RT_STUCK_MIXED ? RT_STUCK_MIXED : RT_STUCK_LOST;
-    move(b, RT_BRANCH_ASKING);
-    rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
+    else if (!done && waits && b->checked < seq)
+        not_done(b, now);
 }

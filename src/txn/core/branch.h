@@ -27,13 +27,17 @@
  *
  * A service (reserve.h) has no connection, no gate and no marker; it cannot be asked what it did with a call:
  *
- *   JOINING                                                          nobody answers, refused, nobody serves it here
- *     │ registered                                                         ORDERED ─────────▶ CHECKING
- *     ▼  its try    yes                  the decision stands                ▲ │ ▲ └ lost, held  │ │
- *   ACTIVE ──▶ PREPARING ───▶ PREPARED ─────────────────────────────────────┘ │ └─ not done ────┘ │
- *     │          │ └ no ────▶ REFUSED ──────────────────────────────────▶ ...  │ confirmed,       │ somebody has
- *     │          └── lost ──▶ DOUBTFUL ─────────────────────────────────▶ ...  ▼ cancelled        ▼ done it
- *     └─ its try never left ──────────────────────────────────────────────▶ FINISHED ◀────────────┘ */
+ *   JOINING
+ *     │ registered
+ *     ▼  its try    yes                  the decision stands
+ *   ACTIVE ──▶ PREPARING ───▶ PREPARED ────────────────────────▶ ORDERED ◀─┐ not done: refused, lost, held
+ *     │          │ └ no ────▶ REFUSED ──────────────▶ ...          │  └────┘
+ *     │          └── lost ──▶ DOUBTFUL ─────────────▶ ...          ▼ confirmed, cancelled; or somebody has done it
+ *     └─ its try never left ──────────────────────────────────▶ FINISHED
+ *
+ * What was asked to no avail may have been finished by somebody else: by another process, or by the person who was
+ * called, who says so in the journal (resolve --done). So the journal is looked at once more before each repeated call
+ * of a service, and before each try at a database that failed ten times, refuses, or has no URL here (`look`). */
 #ifndef RT_BRANCH_H
 #define RT_BRANCH_H
 
@@ -140,6 +144,8 @@ struct rt_branch {
     /* Its PREPARE left, and nobody knows what came of it: the participant may still be at it (a statement that waits
      * for a lock), and may prepare after all others have been told the outcome. So it, too, is asked with a fence. */
     bool late;
+    bool
+        look; /* it came to nothing: nothing leaves before the journal was looked at, once its pause is over */
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);
@@ -159,8 +165,10 @@ enum rt_branch_op rt_branch_next(struct rt_branch *b);
 /* The participant answered. True: it came to nothing for the tenth time in a row. */
 bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now);
 
-/* The journal was checked after the participant had nothing. DONE: somebody finished it. */
-void rt_branch_checked(struct rt_branch *b, bool done, int64_t now);
+/* The journal answered the look with SEQ, for which a branch waits that is CHECKING or has `look`; if it got there after
+ * that look had left, NOT DONE says nothing. DONE: somebody finished it. That ends whatever is ordered and not under way,
+ * but a connection of ours keeps its branch until that has had its order. */
+void rt_branch_checked(struct rt_branch *b, bool done, uint32_t seq, int64_t now);
 
 /* Ended, one way or the other. */
 bool rt_branch_is_over(const struct rt_branch *b);

@@ -45,6 +45,14 @@ bool rt_reserve_is_next(const struct rt_txn *t, const struct rt_branch *b)
     return next;
 }
 
+void rt_reserve_look(struct rt_txn *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct rt_branch *b = &t->branches[i];
+        b->look = b->look || (b->service && b->state == RT_BRANCH_ORDERED && b->retry.seq == 0);
+    }
+}
+
 bool rt_reserve_any(const struct rt_txn *t)
 {
     bool any = false;

@@ -25,6 +25,8 @@ uint32_t rt_reserve_try(struct rt_txn *t, struct rt_branch *b);
 void rt_reserve_found(struct rt_branch *b, bool vouched);
 /* Whether all services of T that B has to wait for are over. Part of ask.c. */
 bool rt_reserve_is_next(const struct rt_txn *t, const struct rt_branch *b);
+/* Those that wait for their turn have it after a look at the journal. Part of txn.c. */
+void rt_reserve_look(struct rt_txn *t);
 /* Whether any of T's branches is a service. */
 bool rt_reserve_any(const struct rt_txn *t);
 /* Whoever serves B is there: it is called at once. */

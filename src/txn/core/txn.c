@@ -109,10 +109,10 @@ static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision de
         return; /* its vote is under way: order it then */
     b->either = t->outcome == RT_OUTCOME_EXPIRED;
     rt_branch_order(b, decision, now);
-    /* A joined process leaves that to the others. What was registered, done and forgotten has ended, nobody knows
-     * how. */
-    bool forgotten = t->forgotten && !RT_BUG(RT_BUG_TXN_CANCELS_FORGOTTEN);
-    if (b->service && (t->joined || forgotten))
+    /* A joined process leaves that to the others. What was registered and is done has ended; if it is forgotten, nobody
+     * knows how. */
+    bool over = t->over && !RT_BUG(RT_BUG_TXN_CANCELS_FORGOTTEN);
+    if (b->service && (t->joined || over))
         b->state = RT_BRANCH_FINISHED;
     t->news |= b->stuck != RT_STUCK_NOT ? RT_TXN_STUCK : 0;
 }
@@ -207,6 +207,7 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     if (RT_BUG(RT_BUG_TXN_OWN_WISH) && a->reply == RT_REPLY_STANDS && !t->joined)
         commit = t->want == RT_DECISION_COMMIT;
     rt_retry_soon(&t->journal, now);
+    t->over = a->reply == RT_REPLY_BELOW || a->done;
     if (commit) {
         decided_commit(t, a, now);
         return;
@@ -221,7 +222,6 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     if (t->outcome == RT_OUTCOME_OPEN)
         resolve(t, forgotten ? RT_OUTCOME_EXPIRED : RT_OUTCOME_ABORTED);
     t->stands = a->reply == RT_REPLY_STANDS;
-    t->forgotten = !t->stands;
     for (uint32_t i = 0; !t->joined && !RT_BUG(RT_BUG_TXN_ABORT_NOT_READ) && i < a->part_count; i++)
         if (a->parts[i].service || a->parts[i].loose)
             rt_txn_found(t, &a->parts[i]);
@@ -597,7 +597,7 @@ uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t 
 bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now)
 {
     enum rt_txn_op op = rt_ask_journal_next(t);
-    if (op != RT_TXN_BRANCH && rt_retry_may(&t->journal, now)) {
+    if (op != RT_TXN_BRANCH && t->journal.seq == 0 && rt_ask_journal_at(t) <= now) {
         rt_ask_journal(t, op, todo);
         if (RT_BUG(RT_BUG_TXN_NOT_DURABLE) && todo->decision == RT_DECISION_COMMIT)
             commit_all(t, NULL, 0, now);
@@ -618,7 +618,7 @@ bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now)
 
 /* ---- Answers ------------------------------------------------------------ */
 
-/* We looked in the journal for branches that their participants do not have. */
+/* We looked in the journal for branches that their participants do not have, or that somebody may have finished. */
 static void look_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     if (t->state == RT_TXN_LOOKING) {
@@ -641,10 +641,8 @@ static void look_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64
     bool done = a->reply == RT_REPLY_BELOW || a->done;
     for (uint32_t i = 0; i < t->count; i++) {
         struct rt_branch *b = &t->branches[i];
-        if (b->state != RT_BRANCH_CHECKING || b->checked >= a->seq)
-            continue; /* it got there after this look had left */
         bool was_stuck = b->stuck != RT_STUCK_NOT;
-        rt_branch_checked(b, done, now);
+        rt_branch_checked(b, done, a->seq, now);
         t->news |= b->stuck != RT_STUCK_NOT && !was_stuck ? RT_TXN_STUCK : 0; /* told once */
     }
     phase_two_over(t, now);
@@ -691,7 +689,9 @@ static void order_answered(struct rt_txn *t, struct rt_branch *b, enum rt_reply 
     assert(b->order != RT_DECISION_NONE);
     t->news |= rt_branch_answered(b, reply, now) ? RT_TXN_ATTENTION : 0;
     t->news |= b->stuck != RT_STUCK_NOT && b->stuck != stuck ? RT_TXN_STUCK : 0;
-    b->checked = b->state == RT_BRANCH_CHECKING ? t->last_seq : b->checked;
+    b->checked = b->state == RT_BRANCH_CHECKING || b->look ? t->last_seq : b->checked;
+    if (t->ordered && b->service && rt_branch_is_over(b))
+        rt_reserve_look(t); /* that may have taken long */
     phase_two_over(t, now);
 }
 
@@ -780,7 +780,7 @@ int64_t rt_txn_next(struct rt_txn *t)
     if (has_limit(t))
         at = sooner(at, t->limit_at);
     if (t->journal.seq == 0 && rt_ask_journal_next(t) != RT_TXN_BRANCH)
-        at = sooner(at, t->journal.at);
+        at = sooner(at, rt_ask_journal_at(t));
     for (uint32_t i = 0; i < t->count; i++) {
         struct rt_branch *b = &t->branches[i];
         if (b->retry.seq == 0 && rt_ask_branch_next(t, b) != RT_BRANCH_NOTHING)

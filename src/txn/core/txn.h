@@ -186,7 +186,7 @@ struct rt_txn {
     bool stands;       /* there is a row, which must be closed */
     bool ordered; /* services one by one: they confirm in order of number, and cancel in reverse */
     bool vouch_sent; /* VOUCH has left */
-    bool forgotten;  /* BELOW: what was registered is done and forgotten */
+    bool over;       /* what was registered is done, and perhaps forgotten (BELOW) */
 };
 
 /* ---- Whose transaction it is -------------------------------------------- */

@@ -62,7 +62,7 @@ static void add_what_we_know(const struct rota_txn *t, const struct rt_journal_r
         o->stand = ROTA_STAND_STUCK;
         snprintf(o->why, sizeof(o->why), "%.60s: %s", t->branches[i]->name, rt_drive_stuck(t, i));
     }
-    for (size_t i = 0; i < record->branch_count && !record->done; i++)
+    for (size_t i = 0; i < record->branch_count; i++)
         open += counts(o, &record->branches[i]) && !is_known(t, record->branches[i].number);
     o->unfinished = open;
 }
@@ -92,7 +92,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
         o->branches += counts(o, &record->branches[i]);
     o->unfinished = record->done ? 0 : o->branches;
     const struct rota_txn *t = rt_entry_find(look->m, &record->id);
-    if (t != NULL && o->decision != ROTA_STAND_OPEN) {
+    if (t != NULL && o->decision != ROTA_STAND_OPEN && !record->done) {
         pthread_mutex_lock(&look->m->front); /* its application may still hold it */
         add_what_we_know(t, record, o);
         pthread_mutex_unlock(&look->m->front);

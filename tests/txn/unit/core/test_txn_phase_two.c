@@ -147,6 +147,37 @@ static void somebody_else_has_finished_it(void **state)
     happens(&s, "journal below", "DONE"); /* what is not done is not forgotten (X9) */
 }
 
+/* Databases that are gone: once a person was called, each try is preceded by a look whether that person has finished
+ * it. */
+static void what_a_person_has_finished_is_not_asked(void **state)
+{
+    (void)state;
+    for (int gated = 0; gated <= 1; gated++) {
+        const char *order = gated ? "GATE 0" : "COMMIT 0 over";
+        until_ordered(gated);
+        for (int i = 1; i < RT_RETRY_ATTENTION; i++) {
+            happens(&s, "0 lost", "");
+            happens(&s, "+30000", order);
+        }
+        happens(&s, "0 lost", "attention");
+        happens(&s, "+29999", "");
+        happens(&s, "+1", "LOOK");
+        happens(&s, "journal COMMIT 0 1", order);
+        happens(&s, "0 lost", "");
+        happens(&s, "back 0", "LOOK"); /* it is there again */
+        happens(&s, "journal COMMIT 0 1 done", "DONE");
+    }
+    until_ordered(false); /* the same for one that will not */
+    happens(&s, "0 lost", "");
+    happens(&s, "+100", "COMMIT 0 over");
+    happens(&s, "0 refused", "stuck");
+    happens(&s, "+200", "LOOK");
+    happens(&s, "journal COMMIT 0 1", "COMMIT 0 over");
+    happens(&s, "0 refused", "");
+    happens(&s, "+400", "LOOK");
+    happens(&s, "journal COMMIT 0 1 done", "DONE");
+}
+
 /* A request sent before a branch was missed says nothing of that branch. */
 static void a_look_counts_for_what_was_missed_before(void **state)
 {
@@ -180,11 +211,13 @@ static void retries_do_not_end(void **state)
     happens(&s, "0 lost", "attention"); /* the tenth time; once */
     for (int i = 0; i < 20; i++) {
         happens(&s, "+29999", "");
-        happens(&s, "+1", "COMMIT 0 over");
+        happens(&s, "+1", "LOOK");
+        happens(&s, "journal COMMIT 0 1", "COMMIT 0 over");
         happens(&s, "0 lost", "");
     }
     happens(&s, "back 1", ""); /* another resource */
-    happens(&s, "back 0", "COMMIT 0 over");
+    happens(&s, "back 0", "LOOK");
+    happens(&s, "journal COMMIT 0 1", "COMMIT 0 over");
     happens(&s, "0 lost", "");
     happens(&s, "+100", "COMMIT 0 over"); /* pauses are short again */
     happens(&s, "0 done", "DONE");
@@ -232,6 +265,7 @@ int main(void)
         cmocka_unit_test(the_gate_is_seen_clear_twice_in_a_row),
         cmocka_unit_test(what_mariadb_lost_is_found_after_its_restart),
         cmocka_unit_test(somebody_else_has_finished_it),
+        cmocka_unit_test(what_a_person_has_finished_is_not_asked),
         cmocka_unit_test(a_look_counts_for_what_was_missed_before),
         cmocka_unit_test(retries_do_not_end),
         cmocka_unit_test(a_refusal_needs_a_person),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -34,10 +35,13 @@ static void a_yes_is_confirmed(void **state)
     happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0, CONFIRM 1");
     happens(&s, "1 lost", "");
     happens(&s, "0 done", "");
-    happens(&s, "+100", "CONFIRM 1");
+    happens(&s, "+99", "");
+    happens(&s, "+1", "LOOK"); /* somebody else may have done it */
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
     happens(&s, "1 held", ""); /* at work: it is given a second */
     happens(&s, "+999", "");
-    happens(&s, "+1", "CONFIRM 1");
+    happens(&s, "+1", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
     happens(&s, "1 done", "DONE");
     happens(&s, "journal done", "ended");
     story_begin(&s, 0); /* one alone: never in one phase */
@@ -147,21 +151,23 @@ static void a_refusal_calls_a_person(void **state)
     happens(&s, "commit", "DECIDE COMMIT 0 1");
     happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0, CONFIRM 1");
     happens(&s, "0 done", "");
-    happens(&s, "1 refused", "LOOK, stuck");
+    happens(&s, "1 refused", "stuck");
     assert_int_equal(s.b[1].stuck, RT_STUCK_CONFIRM_REFUSED);
-    happens(&s, "journal COMMIT 0s 1s", "");
     happens(&s, "+29999", "");
-    happens(&s, "+1", "CONFIRM 1");
-    happens(&s, "1 refused", "LOOK");
-    happens(&s, "journal COMMIT 0s 1s done", "DONE"); /* somebody had it done by hand */
+    happens(&s, "+1", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
+    happens(&s, "1 refused", "");
+    happens(&s, "+29999", "");
+    happens(&s, "+1", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s done", "DONE"); /* done by hand: not called again */
     tried();
     happens(&s, "abort", "told ABORTED, DECIDE ABORT");
     happens(&s, "journal ABORT 0s 1s", "CANCEL 0, CANCEL 1");
     happens(&s, "0 done", "");
-    happens(&s, "1 refused", "LOOK, stuck");
+    happens(&s, "1 refused", "stuck");
     assert_int_equal(s.b[1].stuck, RT_STUCK_CANCEL_REFUSED);
-    happens(&s, "journal ABORT 0s 1s", "");
-    happens(&s, "+30000", "CANCEL 1");
+    happens(&s, "+30000", "LOOK");
+    happens(&s, "journal ABORT 0s 1s", "CANCEL 1");
     happens(&s, "1 done", "DONE");
 }
 
@@ -179,14 +185,16 @@ static void at_work_for_ever_calls_a_person(void **state)
     for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
         happens(&s, "1 held", "");
         happens(&s, pauses[i], "");
-        happens(&s, "+1", "CONFIRM 1");
+        happens(&s, "+1", "LOOK");
+        happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
     }
-    happens(&s, "1 held", "LOOK, attention"); /* the tenth time; once */
-    happens(&s, "journal COMMIT 0s 1s", "");
+    happens(&s, "1 held", "attention"); /* the tenth time; once */
     happens(&s, "+29999", "");
-    happens(&s, "+1", "CONFIRM 1");
-    happens(&s, "1 held", "LOOK");
-    happens(&s, "journal COMMIT 0s 1s done", "DONE"); /* somebody had it done by hand */
+    happens(&s, "+1", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
+    happens(&s, "1 held", "");
+    happens(&s, "+30000", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s done", "DONE");
 }
 
 static void nobody_serves_it_here(void **state)
@@ -196,10 +204,11 @@ static void nobody_serves_it_here(void **state)
     rt_txn_settle(&s.t, RT_DECISION_NONE, NULL, 0, s.now);
     happens(&s, "", "DECIDE ABORT");
     happens(&s, "journal ABORT 3s", "CANCEL 3");
-    happens(&s, "3 absent", "LOOK, stuck");
+    happens(&s, "3 absent", "stuck");
     assert_int_equal(s.b[0].stuck, RT_STUCK_NO_RESOURCE);
-    happens(&s, "journal ABORT 3s", "");
-    happens(&s, "serve 3", "CANCEL 3");
+    happens(&s, "+29999", "");
+    happens(&s, "serve 3", "LOOK");
+    happens(&s, "journal ABORT 3s", "CANCEL 3");
     happens(&s, "3 done", "DONE");
 }
 
@@ -211,14 +220,75 @@ static void one_after_the_other(void **state)
     happens(&s, "commit", "DECIDE COMMIT 0 1");
     happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0");
     happens(&s, "0 lost", "");
-    happens(&s, "+100", "CONFIRM 0");
-    happens(&s, "0 done", "CONFIRM 1");
+    happens(&s, "+100", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 0");
+    happens(&s, "0 done", "LOOK"); /* that may have taken long */
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
     happens(&s, "1 done", "DONE");
     tried();
     s.t.ordered = true;
     happens(&s, "abort", "told ABORTED, DECIDE ABORT");
     happens(&s, "journal ABORT 0s 1s", "CANCEL 1");
-    happens(&s, "1 done", "CANCEL 0");
+    happens(&s, "1 done", "LOOK");
+    happens(&s, "journal ABORT 0s 1s", "CANCEL 0");
+}
+
+/* resolve --done: whatever step it is at, no service is called after that, by nobody. */
+static void what_a_person_has_finished_is_not_called(void **state)
+{
+    static const char *const failures[] = {"lost", "held", "refused", "absent"};
+    char event[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+        for (int commit = 0; commit <= 1; commit++) {
+            tried();
+            happens(&s, commit ? "commit" : "abort",
+                    commit ? "DECIDE COMMIT 0 1" : "told ABORTED, DECIDE ABORT");
+            happens(&s, commit ? "journal COMMIT" : "journal ABORT 0s 1s",
+                    commit ? "told COMMITTED, CONFIRM 0, CONFIRM 1" : "CANCEL 0, CANCEL 1");
+            snprintf(event, sizeof(event), "1 %s", failures[i]);
+            happens(&s, event, i < 2 ? "" : "stuck");
+            happens(&s, "+30000", "LOOK");
+            happens(&s, commit ? "journal COMMIT 0s 1s done" : "journal ABORT 0s 1s done", "");
+            happens(&s, "0 lost", ""); /* it was under way */
+            happens(&s, "+30000", "LOOK");
+            happens(&s, commit ? "journal COMMIT 0s 1s done" : "journal ABORT 0s 1s done", "DONE");
+        }
+    tried(); /* the second was never called, and never is */
+    s.t.ordered = true;
+    happens(&s, "commit", "DECIDE COMMIT 0 1");
+    happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0");
+    happens(&s, "0 lost", "");
+    happens(&s, "+100", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s done", "DONE");
+    story_adopt(&s, 0, false); /* just before recovery took it */
+    rt_txn_settle(&s.t, RT_DECISION_NONE, NULL, 0, s.now);
+    happens(&s, "", "DECIDE ABORT");
+    happens(&s, "journal COMMIT 3s 4s done", "DONE");
+    story_adopt(&s, 0, false);
+    rt_txn_settle(&s.t, RT_DECISION_NONE, NULL, 0, s.now);
+    happens(&s, "", "DECIDE ABORT");
+    happens(&s, "journal ABORT 3s 4s done", "DONE");
+}
+
+/* A service in its pause is not called because a look for another one was answered. */
+static void each_pause_has_its_own_look(void **state)
+{
+    (void)state;
+    tried();
+    happens(&s, "commit", "DECIDE COMMIT 0 1");
+    happens(&s, "journal COMMIT", "told COMMITTED, CONFIRM 0, CONFIRM 1");
+    happens(&s, "0 refused", "stuck");
+    happens(&s, "1 lost", "");
+    happens(&s, "+100", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 1");
+    happens(&s, "1 done", "");
+    happens(&s, "+29899", "");
+    happens(&s, "+1", "LOOK");
+    happens(&s, "journal lost", ""); /* no call without a look */
+    happens(&s, "+100", "LOOK");
+    happens(&s, "journal COMMIT 0s 1s", "CONFIRM 0");
 }
 
 static void who_joined_vouches(void **state)
@@ -268,6 +338,8 @@ int main(void)
         cmocka_unit_test(at_work_for_ever_calls_a_person),
         cmocka_unit_test(nobody_serves_it_here),
         cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(what_a_person_has_finished_is_not_called),
+        cmocka_unit_test(each_pause_has_its_own_look),
         cmocka_unit_test(who_joined_vouches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
