@@ -38,7 +38,7 @@ struct call {
 };
 
 static struct {
-    pthread_mutex_t mu; /* for what comes, `seen`, counts */
+    pthread_mutex_t mu; /* for what comes, `seen`, counts, the command */
     struct call *first, **last;
     size_t count;
     struct call seen[SEEN]; /* the last calls; without their lines */
@@ -134,6 +134,14 @@ static void count(uint64_t *what)
     pthread_mutex_unlock(&hook.mu);
 }
 
+static bool has_command(void)
+{
+    pthread_mutex_lock(&hook.mu);
+    bool has = hook.command != NULL;
+    pthread_mutex_unlock(&hook.mu);
+    return has;
+}
+
 /* Writes what has come into the journal, whatever a command does meanwhile; then commands wait for their turn. */
 static void write_down(void)
 {
@@ -144,12 +152,12 @@ static void write_down(void)
         if (hook.v != NULL &&
             rt_args_read_id(c->id, &id, &deadline)) /* else it is of no transaction */
             (void)rt_notes_call(hook.v, &id, c->resource, c->line); /* in vain: the log has it */
-        if (hook.command != NULL && hook.run_count < QUEUE) {
+        if (has_command() && hook.run_count < QUEUE) {
             put(&hook.runs_last, c);
             hook.run_count++;
             continue;
         }
-        if (hook.command != NULL)
+        if (has_command())
             count(&hook.counts.dropped);
         free(c);
     }
@@ -185,9 +193,9 @@ static char **environment(const struct call *c)
     return out;
 }
 
-static int spawn(const struct call *c, pid_t *pid)
+static int spawn(const struct call *c, char *command, pid_t *pid)
 {
-    char *words[] = {(char[]){"sh"}, (char[]){"-c"}, hook.command, NULL};
+    char *words[] = {(char[]){"sh"}, (char[]){"-c"}, command, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -248,12 +256,25 @@ static bool await(pid_t pid, int *status)
     return false;
 }
 
+/* To be freed. NULL: there is none any more, or no memory. */
+static char *command_now(void)
+{
+    pthread_mutex_lock(&hook.mu);
+    char *copy = hook.command != NULL ? strdup(hook.command) : NULL;
+    pthread_mutex_unlock(&hook.mu);
+    return copy;
+}
+
 static void run(const struct call *c)
 {
     int status = 0;
     pid_t pid;
-    int err = spawn(c, &pid);
+    char *command = command_now();
 
+    if (command == NULL)
+        return;
+    int err = spawn(c, command, &pid);
+    free(command);
     if (err != 0) {
         count(&hook.counts.failed);
         rt_out_error("on_attention: %s", strerror(err));
@@ -307,9 +328,22 @@ bool rt_hook_start(const struct rt_visit *v, const char *command)
     return hook.running;
 }
 
+void rt_hook_use(const char *command)
+{
+    char *copy = command != NULL ? strdup(command) : NULL, *old = NULL;
+
+    pthread_mutex_lock(&hook.mu);
+    if (copy != NULL || command == NULL) {
+        old = hook.command;
+        hook.command = copy;
+    }
+    pthread_mutex_unlock(&hook.mu);
+    free(old);
+}
+
 void rt_hook_stop(void)
 {
-    bool has_command = hook.command != NULL;
+    bool had_command = hook.command != NULL;
 
     if (!hook.running)
         return;
@@ -330,7 +364,7 @@ void rt_hook_stop(void)
     close(hook.bell);
     hook.bell = -1;
     pthread_mutex_unlock(&hook.mu);
-    if (hook.counts.dropped > 0 && has_command)
+    if (hook.counts.dropped > 0 && had_command)
         rt_out_error("on_attention: skipped %llu times", (unsigned long long)hook.counts.dropped);
 }
 

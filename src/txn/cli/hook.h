@@ -24,6 +24,9 @@ void rt_hook_call(const char *id, const char *resource, const char *line);
  * copied. False: no thread or memory. */
 bool rt_hook_start(const struct rt_visit *v, const char *command);
 
+/* From now on that command is run (NULL: none); no memory: the old one stays. Between start and stop. */
+void rt_hook_use(const char *command);
+
 /* Deals with the calls that are left, for at most 10 s; drops the rest. Legal twice, and if it was never started. */
 void rt_hook_stop(void);
 

@@ -10,15 +10,13 @@
 #include "txn/cli/notify.h"
 #include "txn/cli/plans.h"
 #include "txn/cli/survey.h"
+#include "txn/cli/vigil.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define ONCE_FOR_MS 60000
 #define ONCE_EVERY_MS 1000 /* between the passes of recovery */
@@ -31,8 +29,9 @@ const char rt_job_help_recover[] =
     "Usage: rota txn recover [--once [--for TIME]] [--every TIME] [--metrics FILE]\n"
     "Finishes what dead processes left in the journal and prepared in the databases:\n"
     "decided transactions as decided; the rest is aborted after its deadline. Any\n"
-    "number may run at once. Ends on SIGTERM; works with systemd (Type=notify,\n"
-    "watchdog). A COMMAND in the resources file (on_attention = COMMAND) is run when\n"
+    "number may run at once. Ends on SIGTERM; reads its resources again once the\n"
+    "file has changed, and on SIGHUP; works with systemd (Type=notify, watchdog).\n"
+    "A COMMAND in the resources file (on_attention = COMMAND) is run when\n"
     "something needs a person, with ROTA_TXN, ROTA_RESOURCE, ROTA_LINE set.\n"
     "\n"
     "      --once            run until nothing is left that may be settled\n"
@@ -92,6 +91,12 @@ static void on_attention(void *arg, const char *id, const char *resource, const 
         snprintf(told.of[told.count++].resource, sizeof(told.of[0].resource), "%s", of);
     }
     pthread_mutex_unlock(&told.mu);
+}
+
+static void say(int level, const char *line)
+{
+    (void)level;
+    rt_out_error("%s", line);
 }
 
 static void on_log(void *arg, int level, const char *line)
@@ -280,35 +285,13 @@ static void watch(const struct rt_visit *v, const struct wish *wish)
 
 /* ---- The daemon ---------------------------------------------------------------------------- */
 
-/* The signals that end it; they stay blocked in all threads. */
-static void block_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, set, NULL);
-}
-
-/* True: one of them came. */
-static bool wait_for(const sigset_t *set, int64_t ms)
-{
-    struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    int signo;
-
-    do
-        signo = sigtimedwait(set, NULL, &limit);
-    while (signo < 0 && errno == EINTR);
-    return signo > 0;
-}
-
 /* The keeper has answered, or a database did not in time: either way we are alive. */
 static void feed_watchdog(void)
 {
     rt_notify("WATCHDOG=1");
 }
 
-static int serve(struct rt_visit *v, const struct wish *wish, const sigset_t *set)
+static int serve(struct rt_visit *v, const struct wish *wish, struct rt_vigil *vigil)
 {
     int64_t watchdog = rt_notify_watchdog_ms(), next = 0;
     int64_t beat = watchdog > 0 && watchdog / 3 < WATCH_MS ? watchdog / 3 + 1 : WATCH_MS;
@@ -322,7 +305,7 @@ static int serve(struct rt_visit *v, const struct wish *wish, const sigset_t *se
             next = rt_visit_wall_ms() + WATCH_MS;
         }
         feed_watchdog();
-    } while (!wait_for(set, beat));
+    } while (!rt_vigil_wait(vigil, beat));
     rt_notify("STOPPING=1");
     return RT_EXIT_OK;
 }
@@ -363,7 +346,7 @@ static int end(const struct wish *wish, const struct tally *t, const struct rt_s
     return late ? RT_EXIT_BUSY : t->left > 0 || t->dark > 0 ? RT_EXIT_FAILED : RT_EXIT_OK;
 }
 
-static int once(const struct rt_visit *v, const struct wish *wish, const sigset_t *set)
+static int once(const struct rt_visit *v, const struct wish *wish, struct rt_vigil *vigil)
 {
     int64_t until = rt_visit_wall_ms() + (int64_t)wish->for_ms;
     struct rt_survey survey = {0};
@@ -383,7 +366,7 @@ static int once(const struct rt_visit *v, const struct wish *wish, const sigset_
             return code;
         }
         rt_survey_free(&survey);
-        stopped = wait_for(set, LOOK_MS);
+        stopped = rt_vigil_wait(vigil, LOOK_MS);
     }
 }
 
@@ -428,14 +411,14 @@ int rt_job_recover(struct rt_args *args, int argc, char **argv)
 {
     struct wish wish = {.once = false};
     struct rt_visit visit;
-    sigset_t set;
+    struct rt_vigil vigil;
     bool over = false;
     int code = parse(&wish, args, argc, argv, &over);
 
     if (code != RT_EXIT_OK || over)
         return code;
     wish.for_ms = wish.for_ms != 0 ? wish.for_ms : ONCE_FOR_MS;
-    block_signals(&set);
+    rt_vigil_begin(&vigil, &visit, args, say);
     struct rota_txns_options opts = {.flags = ROTA_TXN_RECOVER,
                                      .recover_ms = (uint32_t)wish.every_ms,
                                      .log = on_log,
@@ -447,7 +430,7 @@ int rt_job_recover(struct rt_args *args, int argc, char **argv)
         return code;
     if (!rt_hook_start(&visit, rt_resources_on_attention(rt_txns_resources(visit.m))))
         rt_out_error("no thread for on_attention: nobody will be called");
-    code = wish.once ? once(&visit, &wish, &set) : serve(&visit, &wish, &set);
+    code = wish.once ? once(&visit, &wish, &vigil) : serve(&visit, &wish, &vigil);
     rt_hook_stop();
     rt_visit_close(&visit);
     int flushed = rt_out_flush();

@@ -6,10 +6,8 @@
 #include "cli/out.h"
 #include "txn/cli/hook.h"
 #include "txn/cli/notify.h"
-#include "txn/cli/visit.h"
+#include "txn/cli/vigil.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +25,8 @@ const char rt_job_help_serve[] =
     "Usage: rota txn serve [--listen ADDRESS:PORT] [OPTION]...\n"
     "Serves DTM's HTTP interface: programs with DTM's clients use it as their server,\n"
     "for tcc, saga and msg. Any number may run on one journal: if one dies, another\n"
-    "takes over. Ends on SIGTERM; works with systemd (Type=notify, watchdog).\n"
+    "takes over. Ends on SIGTERM; reads its resources again once the file has\n"
+    "changed, and on SIGHUP; works with systemd (Type=notify, watchdog).\n"
     "When a call has failed ten times, 'rota txn show' reports it, and the COMMAND\n"
     "in the resources file (on_attention = COMMAND) is run.\n"
     "\n"
@@ -69,17 +68,6 @@ static void on_log(void *arg, int level, const char *line)
     (void)arg;
     if (level <= ROTA_LOG_WARN)
         log_line(level, line);
-}
-
-static bool wait_for(const sigset_t *set, int64_t ms)
-{
-    struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    int signo;
-
-    do
-        signo = sigtimedwait(set, NULL, &limit);
-    while (signo < 0 && errno == EINTR);
-    return signo > 0;
 }
 
 struct wish {
@@ -131,7 +119,7 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
     return RT_EXIT_OK;
 }
 
-static int run(struct rt_serve *s, const struct wish *wish, const sigset_t *set)
+static int run(struct rt_serve *s, const struct wish *wish, struct rt_vigil *vigil)
 {
     struct rt_http_server_options options = wish->server;
     struct rt_http_server *server = NULL;
@@ -153,7 +141,7 @@ static int run(struct rt_serve *s, const struct wish *wish, const sigset_t *set)
         struct rt_journal_op op = {.kind = RT_JOURNAL_IDENTIFY}; /* the keeper lives */
         (void)rt_txns_ask(s->m, &op);
         rt_notify("WATCHDOG=1");
-    } while (!wait_for(set, beat));
+    } while (!rt_vigil_wait(vigil, beat));
     rt_notify("STOPPING=1");
     rt_serve_stop(s); /* whoever waits is told */
     rt_http_server_stop(server, GRACE_MS);
@@ -167,7 +155,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     struct wish wish = {.server = {.listen = LISTEN, .body_max = BODY_MAX, .threads = THREADS},
                         .takeover_ms = TAKEOVER_MS};
     struct rt_visit visit;
-    sigset_t set;
+    struct rt_vigil vigil;
     bool over = false;
     char why[256];
     int code = parse(&wish, args, argc, argv, &over);
@@ -175,11 +163,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     if (code != RT_EXIT_OK || over)
         return code;
     json_lines = args->json;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    rt_vigil_begin(&vigil, &visit, args, log_line);
     int err = rt_http_calls_ready(why, sizeof(why));
     if (err != 0) {
         rt_out_error("%s", why);
@@ -201,7 +185,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     err = rt_http_calls_open(&s.calls, &(struct rt_http_calls_options){0});
     if (err == 0)
         err = rt_serve_start(&s);
-    code = err == 0 ? run(&s, &wish, &set) : rt_visit_report(&visit, err);
+    code = err == 0 ? run(&s, &wish, &vigil) : rt_visit_report(&visit, err);
     rt_hook_stop();
     rt_visit_close(&visit);
     int flushed = rt_out_flush();

@@ -299,7 +299,21 @@ bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
     bool pauses = b->state != RT_BRANCH_CHECKING && !rt_branch_is_over(b) && b->retry.at > now;
     bool hopeless = b->retry.tries >= RT_RETRY_ATTENTION || b->stuck == RT_STUCK_REFUSED;
     b->look = pauses && (b->service || (hopeless && !b->own));
+    if (b->moved)
+        rt_branch_moved(b, b->resource, now);
     return tenth;
+}
+
+void rt_branch_moved(struct rt_branch *b, uint32_t resource, int64_t now)
+{
+    bool between_polls = b->state == RT_BRANCH_GATE && b->clear_at >= 0;
+
+    if (b->resource == RT_BRANCH_NO_RESOURCE)
+        b->stuck = RT_STUCK_NOT;
+    b->resource = resource;
+    b->moved = b->retry.seq != 0;
+    if (!b->moved && !between_polls)
+        rt_retry_soon(&b->retry, now);
 }
 
 /* B waited for this look. */

@@ -144,8 +144,10 @@ struct rt_branch {
     /* Its PREPARE left, and nobody knows what came of it: the participant may still be at it (a statement that waits
      * for a lock), and may prepare after all others have been told the outcome. So it, too, is asked with a fence. */
     bool late;
-    bool
-        look; /* it came to nothing: nothing leaves before the journal was looked at, once its pause is over */
+    /* Its participant has another address since the request under way left. */
+    bool moved;
+    /* It came to nothing: nothing leaves before the journal was looked at, once its pause is over. */
+    bool look;
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);
@@ -169,6 +171,10 @@ bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now);
  * that look had left, NOT DONE says nothing. DONE: somebody finished it. That ends whatever is ordered and not under way,
  * but a connection of ours keeps its branch until that has had its order. */
 void rt_branch_checked(struct rt_branch *b, bool done, uint32_t seq, int64_t now);
+
+/* Its participant is RESOURCE, which is known now or has another address: it is asked there at once, or when the request
+ * under way has come to nothing. */
+void rt_branch_moved(struct rt_branch *b, uint32_t resource, int64_t now);
 
 /* Ended, one way or the other. */
 bool rt_branch_is_over(const struct rt_branch *b);

@@ -392,6 +392,8 @@ void rt_seat_fini(struct rota_txns *m);
  * journal. */
 const struct rt_known *rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
                                     enum rt_branch_mode mode);
+/* NAME has another URL: its next use tells the journal. With the mutex. */
+void rt_known_changed(struct rota_txns *m, const char *name);
 /* K is NAME's, and there is nothing to tell the journal. Without the mutex; K may be NULL. */
 bool rt_known_is(const struct rt_known *k, const char *name);
 void rt_known_fini(struct rota_txns *m); /* the journal is closed */
@@ -406,7 +408,13 @@ int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
 
 /* With ROTA_TXN_RECOVER. 0 or NOMEM. */
 int rt_recovery_start(struct rota_txns *m);
+void rt_recovery_soon(struct rota_txns *m); /* the next pass begins now. With the mutex */
 void rt_recovery_fini(struct rota_txns *m); /* nothing is under way any more */
+
+/* ---- reload.c ---------------------------------------------------------------------- */
+
+/* The resource NAME is known now, or has another URL: what waits for it is asked at once. */
+void rt_txns_moved(struct rota_txns *m, const char *name);
 
 /* ---- sweeper.c --------------------------------------------------------------------- */
 

@@ -71,6 +71,13 @@ const struct rt_known *rt_known_use(struct rota_txns *m, const char *name, struc
     return k;
 }
 
+void rt_known_changed(struct rota_txns *m, const char *name)
+{
+    for (struct rt_known *k = m->known; k != NULL; k = k->next)
+        if (strcmp(k->name, name) == 0 && !k->under_way)
+            k->told = false;
+}
+
 void rt_known_fini(struct rota_txns *m)
 {
     while (m->known != NULL) {

@@ -21,6 +21,11 @@ int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op
 int rt_txns_errand_at(struct rota_txns *m, const char *name, const struct rt_place *place,
                       struct rt_party_op *op);
 
+/* Reads the files of resources once more (PATH: as in the options): rt_resources_reload. What waits for a name that has
+ * another URL now is asked at once, and recovery looks around. LINE says what has changed, "" if nothing has; on failure
+ * why nothing was. */
+int rt_txns_reload(struct rota_txns *m, const char *path, char *line, size_t size);
+
 /* The number of the journal: ids that begin with another are not ours. */
 uint32_t rt_txns_number(const struct rota_txns *m);
 

@@ -387,7 +387,10 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url)
     int rv = name == NULL || url == NULL
                  ? ROTA_INVALID
                  : rt_resources_add(m->resources, name, url, line, sizeof(line));
-    return rv == 0 ? 0 : rt_txns_fail(m, rv, "%s", line);
+    if (rv != 0)
+        return rt_txns_fail(m, rv, "%s", line);
+    rt_txns_moved(m, name);
+    return 0;
 }
 
 /* Held transactions are aborted; decided ones have call_ms to finish. */

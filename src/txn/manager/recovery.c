@@ -357,6 +357,17 @@ int rt_recovery_start(struct rota_txns *m)
     return rv == 0 ? 0 : rt_txns_fail(NULL, rv, "out of memory");
 }
 
+void rt_recovery_soon(struct rota_txns *m)
+{
+    struct rt_recovery *r = m->recovery;
+
+    if (r == NULL || r->asks || r->waits > 0)
+        return;
+    r->missing_at = rt_loop_clock();
+    rt_timers_start(&m->loop.timers, &r->timer.timer, rt_loop_clock());
+    rt_txns_wake(m);
+}
+
 void rt_recovery_fini(struct rota_txns *m)
 {
     struct rt_recovery *r = m->recovery;

@@ -281,6 +281,60 @@ void rt_resources_each(struct rt_resources *t, void (*each)(void *arg, struct rt
         each(arg, r);
 }
 
+/* ---- Another list of them ------------------------------------------------------------- */
+
+void rt_renewal_check(struct rt_renewal *n)
+{
+    unsigned load;
+
+    for (const struct rt_resource *r = n->fresh->first; r != NULL && n->err == 0; r = r->next)
+        if (rt_resources_has_site(n->t, r->name, &load)) {
+            snprintf(n->errmsg, n->size,
+                     "'%.60s' was a service, and is a database now: restart, or take another name",
+                     r->name);
+            n->err = ROTA_INVALID;
+        }
+}
+
+/* Whether FRESH says anything else. With the mutex of both. */
+static bool is_other(const struct rt_spot *old, const struct rt_spot *fresh)
+{
+    return strcmp(old->url.redacted, fresh->url.redacted) != 0 ||
+           strcmp(old->url.password, fresh->url.password) != 0;
+}
+
+static void take_one(struct rt_renewal *n, struct rt_resource *from)
+{
+    struct rt_resource *r = rt_resources_find(n->t, from->name);
+    bool is_new = r == NULL;
+
+    if (!is_new && (r->load == 0 || !is_other(r->spot, from->spot)))
+        return;
+    if (is_new && (r = resource_new(n->t, from->name)) == NULL) {
+        snprintf(n->errmsg, n->size, "out of memory");
+        n->err = ROTA_NOMEM;
+        return;
+    }
+    if (is_new) {
+        r->spot = from->spot;
+        r->load = from->load;
+        append(n->t, r);
+    } else {
+        replace(r, from->spot);
+    }
+    from->spot = NULL;
+    n->each(n->arg, r->name, is_new ? RT_RESOURCE_NEW : RT_RESOURCE_CHANGED);
+}
+
+void rt_renewal_take(struct rt_renewal *n)
+{
+    for (const struct rt_resource *r = n->t->first; r != NULL; r = r->next)
+        if (r->load != 0 && rt_resources_find(n->fresh, r->name) == NULL)
+            n->each(n->arg, r->name, RT_RESOURCE_GONE);
+    for (struct rt_resource *r = n->fresh->first; r != NULL && n->err == 0; r = r->next)
+        take_one(n, r);
+}
+
 /* ---- A resource --------------------------------------------------------------------- */
 
 const char *rt_resource_name(const struct rt_resource *r)

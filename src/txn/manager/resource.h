@@ -92,8 +92,25 @@ int rt_resources_add(struct rt_resources *t, const char *name, const char *url, 
  * secret; what was read before it stays. A name whose URL is of no known kind of database is such a failure, too: a
  * resource that nobody can reach is found early. */
 int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size);
+
+enum rt_resource_news { RT_RESOURCE_NEW, RT_RESOURCE_CHANGED, RT_RESOURCE_GONE };
+
+/* Reads these files once more, for a table in use. A new name is added; another URL counts from the resource's next
+ * connection on, or the service's next call; a name that is gone stays, and so does what rota_txns_resource named. EACH
+ * is told of the names that are new or changed, or gone; it must not use the table. On failure nothing was changed; ERRMSG is as for
+ * rt_resources_load, or says which name was a database and is a service now, or the reverse. */
+int rt_resources_reload(struct rt_resources *t, const char *path,
+                        void (*each)(void *arg, const char *name, enum rt_resource_news news),
+                        void *arg, char *errmsg, size_t size);
+
+/* What the files looked like at one moment; bytes that differ when one of them was changed. */
+struct rt_resources_stamp {
+    int64_t of[2][5];
+};
+void rt_resources_stamp(const char *path, struct rt_resources_stamp *out);
+
 /* The line `on_attention = COMMAND` of these files: what rota-txn runs to call a person; the first file's counts. NULL:
- * there is none. Stays until rt_resources_close. */
+ * there is none. Stays until rt_resources_close or rt_resources_reload. */
 const char *rt_resources_on_attention(const struct rt_resources *t);
 extern const char *rt_resources_system; /* "/etc/rota/txn"; tests set it */
 

@@ -122,6 +122,69 @@ static int read_file(struct rt_resources *t, const char *path, bool must, char *
     return rv;
 }
 
+/* ---- Once more ------------------------------------------------------------------- */
+
+static void take_command(struct rt_resources *t, struct rt_resources *fresh)
+{
+    rt_free(t->on_attention);
+    t->on_attention = fresh->on_attention;
+    fresh->on_attention = NULL;
+}
+
+int rt_resources_reload(struct rt_resources *t, const char *path,
+                        void (*each)(void *arg, const char *name, enum rt_resource_news news),
+                        void *arg, char *errmsg, size_t size)
+{
+    struct rt_renewal n = {.t = t, .each = each, .arg = arg, .errmsg = errmsg, .size = size};
+
+    snprintf(errmsg, size, "out of memory");
+    int rv = rt_resources_open(&n.fresh, NULL);
+    if (rv != 0)
+        return rv;
+    n.err = rt_resources_load(n.fresh, path, errmsg, size);
+    pthread_mutex_lock(&t->mu);
+    if (n.err == 0)
+        rt_renewal_check(&n);
+    if (n.err == 0)
+        rt_renewal_check_sites(&n);
+    if (n.err == 0)
+        rt_renewal_take(&n);
+    if (n.err == 0)
+        rt_renewal_take_sites(&n);
+    if (n.err == 0)
+        take_command(t, n.fresh);
+    pthread_mutex_unlock(&t->mu);
+    rt_resources_close(n.fresh);
+    return n.err;
+}
+
+static void stamp_file(const char *path, int64_t out[5])
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return;
+    out[0] = (int64_t)st.st_dev;
+    out[1] = (int64_t)st.st_ino;
+    out[2] = (int64_t)st.st_size;
+    out[3] = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    out[4] = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+}
+
+void rt_resources_stamp(const char *path, struct rt_resources_stamp *out)
+{
+    char own[PATH_ROOM];
+
+    memset(out, 0, sizeof(*out));
+    if (path != NULL) {
+        stamp_file(path, out->of[0]);
+        return;
+    }
+    if (rt_config_own("txn", own, sizeof(own)))
+        stamp_file(own, out->of[0]);
+    stamp_file(rt_resources_system, out->of[1]);
+}
+
 int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size)
 {
     char own[PATH_ROOM];

@@ -149,6 +149,20 @@ int rt_resources_put_site(struct rt_resources *t, const char *name, const char *
 bool rt_resources_has_site(const struct rt_resources *t, const char *name, unsigned *load);
 void rt_resources_free_sites(struct rt_resources *t);
 
+struct rt_renewal {                 /* rt_resources_reload */
+    struct rt_resources *t, *fresh; /* what is in use, and what the files say now */
+    void (*each)(void *arg, const char *name, enum rt_resource_news news);
+    void *arg;
+    char *errmsg;
+    size_t size;
+    int err;
+};
+/* Each of them for the databases, and for the services. With the mutex of T. */
+void rt_renewal_check(struct rt_renewal *n); /* sets err if a name is of another kind now */
+void rt_renewal_check_sites(struct rt_renewal *n);
+void rt_renewal_take(struct rt_renewal *n); /* takes over from FRESH; err: NOMEM */
+void rt_renewal_take_sites(struct rt_renewal *n);
+
 /* ---- The worker (resource_worker.c) ------------------------------------------------ */
 
 void *rt_worker_main(void *arg); /* a struct rt_resource */

@@ -110,6 +110,49 @@ bool rt_resources_knows(struct rt_resources *t, const char *name)
     return site != NULL;
 }
 
+/* ---- Another list of them ---------------------------------------------------- */
+
+void rt_renewal_check_sites(struct rt_renewal *n)
+{
+    for (const struct rt_service_name *s = n->fresh->services; s != NULL && n->err == 0;
+         s = s->next)
+        if (rt_resources_find(n->t, s->name) != NULL) {
+            snprintf(n->errmsg, n->size,
+                     "'%.60s' was a database, and is a service now: restart, or take another name",
+                     s->name);
+            n->err = ROTA_INVALID;
+        }
+}
+
+static void take_one(struct rt_renewal *n, struct rt_service_name *from)
+{
+    struct rt_service_name *s = find(n->t, from->name);
+    bool is_new = s == NULL;
+
+    if (!is_new && (s->load == 0 || strcmp(s->site->redacted, from->site->redacted) == 0))
+        return;
+    if (is_new && (s = append(n->t, from->name)) == NULL) {
+        snprintf(n->errmsg, n->size, "out of memory");
+        n->err = ROTA_NOMEM;
+        return;
+    }
+    if (!is_new)
+        rt_http_site_let_go(s->site);
+    s->site = from->site;
+    s->load = from->load;
+    from->site = NULL;
+    n->each(n->arg, s->name, is_new ? RT_RESOURCE_NEW : RT_RESOURCE_CHANGED);
+}
+
+void rt_renewal_take_sites(struct rt_renewal *n)
+{
+    for (const struct rt_service_name *s = n->t->services; s != NULL; s = s->next)
+        if (s->load != 0 && find(n->fresh, s->name) == NULL)
+            n->each(n->arg, s->name, RT_RESOURCE_GONE);
+    for (struct rt_service_name *s = n->fresh->services; s != NULL && n->err == 0; s = s->next)
+        take_one(n, s);
+}
+
 void rt_resources_free_sites(struct rt_resources *t)
 {
     while (t->services != NULL) {

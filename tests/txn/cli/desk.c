@@ -234,6 +234,7 @@ int run_at_terminal(const char *script, const char *words)
 void daemon_start(struct daemon *d)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
+    posix_spawn_file_actions_t actions;
     char *words[] = {(char[]){"rota-txn"},
                      (char[]){"--journal"},
                      journal,
@@ -253,7 +254,11 @@ void daemon_start(struct daemon *d)
     snprintf(d->metrics, sizeof(d->metrics), "%s/metrics.prom", rt_tmpdir());
     setenv("NOTIFY_SOCKET", at.sun_path, 1);
     setenv("WATCHDOG_USEC", "3000000", 1);
-    assert_int_equal(posix_spawn(&d->pid, program, NULL, NULL, words, environ), 0);
+    snprintf(d->log, sizeof(d->log), "%s/log", rt_tmpdir());
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 2, d->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(posix_spawn(&d->pid, program, &actions, NULL, words, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
 }
@@ -268,6 +273,21 @@ void hears(const struct daemon *d, const char *text)
         ssize_t n = recv(d->fd, said, sizeof(said) - 1, 0);
         assert_true(n > 0);
         said[n] = '\0';
+    }
+}
+
+void logs(const struct daemon *d, const char *text)
+{
+    char line[700];
+
+    for (bool found = false; !found; poll(NULL, 0, 20)) { /* the watchdog ends it */
+        while (recv(d->fd, line, sizeof(line), MSG_DONTWAIT) > 0) {
+        } /* else it waits for room to tell its service manager more */
+        FILE *file = fopen(d->log, "re");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file) != NULL)
+            found = found || strstr(line, text) != NULL;
+        fclose(file);
     }
 }
 

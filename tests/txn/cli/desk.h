@@ -50,12 +50,13 @@ void refuses(int code, const char *text, const char *first, ...);
 struct daemon {
     pid_t pid;
     int fd; /* what a service manager hears */
-    char metrics[300];
+    char metrics[300], log[300];
 };
 
 void daemon_start(struct daemon *d);
 void hears(const struct daemon *d, const char *text); /* waits until the service manager was told */
 void daemon_stop(struct daemon *d);                   /* by SIGTERM: it ends well */
+void logs(const struct daemon *d, const char *text);  /* waits until its log has that */
 
 /* ---- What is left behind ------------------------------------------------------- */
 

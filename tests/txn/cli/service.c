@@ -2,9 +2,12 @@
 /* The daemon, the doctor, and forgetting. */
 #include "cases.h"
 
+#include "lib/proc.h"
 #include "txn/fence/fence.h"
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #define DAY_MS INT64_C(86400000)
 
@@ -335,6 +338,62 @@ static void a_daemon_recovers(void **state)
     daemon_stop(&d);
 }
 
+/* A daemon's own file: the desk's shop, and these lines. */
+static void write_own(const char *path, const char *more)
+{
+    char line[700];
+    FILE *from = fopen(resources, "re"), *to = fopen(path, "we");
+
+    assert_true(from != NULL && to != NULL);
+    assert_int_equal(chmod(path, 0600), 0);
+    while (fgets(line, sizeof(line), from) != NULL)
+        if (strncmp(line, "shop ", 5) == 0)
+            fputs(line, to);
+    fputs(more, to);
+    fclose(from);
+    fclose(to);
+}
+
+/* Addresses are corrected while it runs; a file that cannot be used changes nothing. */
+static void a_daemon_reads_its_resources_again(void **state)
+{
+    char own[400], old[400], good[600], attic[600], *url = pg->url(0);
+    struct left l = leave_decided(true), named = leave_prepared(60000);
+    struct daemon d;
+
+    (void)state;
+    decide(&named, true, "attic");
+    snprintf(own, sizeof(own), "%s/own", rt_tmpdir());
+    snprintf(old, sizeof(old), "%s", resources);
+    write_own(own, "ledger = postgres://rota@127.0.0.1:1/postgres\n");
+    snprintf(resources, sizeof(resources), "%s", own);
+    daemon_start(&d);
+    snprintf(resources, sizeof(resources), "%s", old);
+    wait_until_prepared(0, 2);
+    logs(&d, "attic: this machine has no URL for it");
+    write_own(own, "ledger postgres://somewhere\n");
+    logs(&d, "the list of resources was not read again, the old one stays: ");
+    logs(&d, "/own:2: this is not NAME = URL");
+    assert_int_equal(pg->prepared(), 2);
+    snprintf(good, sizeof(good), "ledger = %s\n", url);
+    write_own(own, good);
+    logs(&d, "the list of resources was read again: ledger has another URL");
+    wait_until_prepared(0, 0);
+    is_at_both(&l, true);
+    is_at_both(&named, true);
+    assert_int_equal(kill(d.pid, SIGHUP), 0);
+    logs(&d, "the list of resources was read again: no name has another URL");
+    snprintf(attic, sizeof(attic), "%sattic = %s\n", good, url);
+    write_own(own, attic);
+    logs(&d, "the list of resources was read again: attic is new");
+    logs(&d, "attic: decided COMMIT, but the participant has neither the branch nor its marker");
+    write_own(own, "");
+    logs(&d, "ledger is no longer named, and stays until the end");
+    json_decref(run_json(0, "resolve", "--done", "--yes", named.text, NULL));
+    daemon_stop(&d);
+    free(url);
+}
+
 const struct CMUnitTest cases_service[] = {
     cmocka_unit_test(doctor_reads_settings),
     cmocka_unit_test(without_rights),
@@ -343,5 +402,6 @@ const struct CMUnitTest cases_service[] = {
     cmocka_unit_test(prints_tables_of_mariadb),
     cmocka_unit_test(forgets_what_is_over),
     cmocka_unit_test(a_daemon_recovers),
+    cmocka_unit_test(a_daemon_reads_its_resources_again),
 };
 const size_t cases_service_count = sizeof(cases_service) / sizeof(cases_service[0]);

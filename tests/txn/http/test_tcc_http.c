@@ -11,6 +11,7 @@
 #include "lib/proc.h"
 #include "lib/scarce.h"
 #include "txn/http/server.h"
+#include "txn/manager/manager.h"
 
 #include <rota_txn.h>
 
@@ -250,6 +251,46 @@ static void recovered_elsewhere(void **state)
     assert_int_equal(services[0].asked[CANCEL] + services[1].asked[CANCEL], 0);
     rota_txns_close(m);
     m = open_manager(0, PATIENT);
+}
+
+static void shop_is_at(const char *path, const char *host)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fprintf(file, "shop = http://%s:%u/\n", host, rt_http_server_port(server));
+    fclose(file);
+}
+
+/* Both refused, and will be asked again in 30 s; the one whose address was corrected is asked at once. */
+static void its_address_is_corrected(void **state)
+{
+    char path[300], line[200];
+    struct rota_txns_options opts = {.resources = path};
+    struct rota_txns *before = m;
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/corrected", rt_tmpdir());
+    shop_is_at(path, "127.0.0.1");
+    m = NULL;
+    assert_int_equal(rota_txns_open(&m, journal, &opts), 0);
+    for (int i = 0; i < 2; i++) {
+        struct rota_txn *t = begin_with(0);
+        services[i].says[CONFIRM] = 409;
+        services[i].times[CONFIRM] = 1;
+        assert_int_equal(call(t, i, NULL, 0), 0);
+        assert_int_equal(rota_txn_commit(t), 0);
+        await_asked(i, CONFIRM, 1);
+    }
+    assert_int_equal(rt_txns_reload(m, path, line, sizeof(line)), 0);
+    assert_string_equal(line, "");
+    shop_is_at(path, "localhost");
+    assert_int_equal(rt_txns_reload(m, path, line, sizeof(line)), 0);
+    assert_string_equal(line, "shop has another URL");
+    await_asked(1, CONFIRM, 2);
+    assert_int_equal(services[0].asked[CONFIRM], 1);
+    rota_txns_close(m);
+    m = before;
 }
 
 struct waiting {
@@ -519,6 +560,7 @@ int main(int argc, char **argv)
         CASE(a_try_without_an_answer),
         CASE(asked_until_it_is_done),
         CASE(recovered_elsewhere),
+        CASE(its_address_is_corrected),
         CASE(both_at_once),
         CASE(without_a_try),
         CASE(what_is_refused),

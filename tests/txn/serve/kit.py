@@ -88,12 +88,17 @@ class Server:
             line = self.process.stderr.readline()
             if line == "":
                 raise AssertionError("it does not listen: %s" % self.process.wait())
+        self.log = []  # what it said since
         self.port = int(line.split()[-1].rstrip('"}'))
         threading.Thread(target=self.read_log, daemon=True).start()
 
     def read_log(self):
         for line in self.process.stderr:
+            self.log.append(line)
             sys.stderr.write(line)
+
+    def says(self, text):
+        wait_for(lambda: any(text in line for line in self.log))
 
     def ask(self, path, body=None, headers=None, raw=False, timeout=LIMIT):
         at = ("127.0.0.1", self.through or self.port)

@@ -405,6 +405,31 @@ def test_noticed(services, start, program, journal):
     server.end()
 
 
+def test_resources(start, folder):
+    """Its file of resources is read again once it has changed, and on SIGHUP, which does not end it; a broken one is refused."""
+    path = os.path.join(folder, "resources")
+
+    def write(text):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    write("shop = postgres://127.0.0.1:1/shop\n")
+    server = start("--resources", path)
+    write("shop = postgres://127.0.0.1:2/shop\nledger = mysql://127.0.0.1:1/ledger\n")
+    server.says("the list of resources was read again: shop has another URL, ledger is new")
+    write("shop\n")
+    server.says("not read again, the old one stays: %s:1: this is not NAME = URL" % path)
+    write("shop = https://shop.example/\n")
+    server.says("'shop' was a database, and is a service now")
+    write("shop = postgres://127.0.0.1:2/shop\n")
+    server.says("ledger is no longer named")
+    server.log.clear()
+    server.process.send_signal(signal.SIGHUP)
+    server.says("was read again")
+    assert server.ask("newGid")[0] == 200
+    server.end()
+
+
 def test_decider(services, start, program, journal):
     """The claim goes from the server that held a transaction open to the one that decided it: only that one works on it."""
     holder, decider = start("--takeover", "8s"), start("--takeover", "8s")
@@ -553,6 +578,7 @@ def main():
             run(test, services, start)
         for test in (test_shown, test_elsewhere, test_vouched, test_obeyed, test_noticed, test_decider, test_doors):
             run(test, services, start, program, journal)
+        run(test_resources, start, folder)
         if "person" in only:
             run(test_person, services, start, program, journal)
         run(test_guarded, program, make_certs, journal, folder)

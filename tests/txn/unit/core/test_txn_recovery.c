@@ -102,6 +102,18 @@ static void a_resource_that_is_not_known_is_told(void **state)
     happens(&s, "journal COMMIT 0 1", "");
     happens(&s, "+30000", "LOOK");
     happens(&s, "journal COMMIT 0 1 done", "DONE");
+    story_adopt(&s, 0, false);
+    rt_txn_settle(&s.t, RT_DECISION_COMMIT, parts, 2, s.now);
+    happens(&s, "", "COMMIT 1 over, stuck");
+    rt_branch_moved(&s.b[0], 7, s.now); /* its URL is known now */
+    assert_int_equal(s.b[0].stuck, RT_STUCK_NOT);
+    happens(&s, "", "LOOK");
+    happens(&s, "journal COMMIT 0 1", "COMMIT 0 over");
+    happens(&s, "0 done", "");
+    rt_branch_moved(&s.b[1], 1, s.now); /* another URL while it is asked */
+    happens(&s, "1 lost", "COMMIT 1 over");
+    happens(&s, "1 lost", "");
+    happens(&s, "+100", "COMMIT 1 over");
 }
 
 /* ---- What it may touch -------------------------------------------------- */
