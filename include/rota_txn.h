@@ -502,6 +502,12 @@ struct rota_three_work {  /* zero means the default for each field */
     uint32_t reserved;                        /* 0 */
     void (*begun)(void *arg, const char *id); /* before anybody is asked */
     void *begun_arg;
+    /* It is decided, durable, and participants are being told: ROTA_ABORTED, or 0. ARG is begun_arg. */
+    void (*decided)(void *arg, const char *id, int outcome);
+    /* 0: no limit; at least 10. After this time it is aborted if it is not decided, and the call returns: at once, or,
+     * if the journal does not answer, call_ms of the manager later. */
+    uint32_t for_ms;
+    uint32_t reserved2; /* 0 */
 };
 
 /* Commits the statements of 1 to 16 participants by three-phase commit. Any number of threads at once.

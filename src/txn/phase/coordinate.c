@@ -479,6 +479,8 @@ static int check_work(struct rota_txns *m, struct rota_three_work *w)
     w->wait_ms = w->wait_ms != 0 ? w->wait_ms : WAIT_MS;
     if ((w->flags & ~ROTA_THREE_COMMIT) != 0)
         return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x of the transaction", w->flags);
+    if (w->for_ms != 0 && w->for_ms < TIME_LEAST)
+        return rt_txns_fail(m, ROTA_INVALID, "for_ms must be 0, or at least 10 ms");
     if (w->promise_ms < TIME_LEAST || w->ready_ms < TIME_LEAST ||
         (uint64_t)w->promise_ms + 2 * (uint64_t)w->ready_ms > RT_TIMEOUT_MOST)
         return rt_txns_fail(m, ROTA_INVALID,
@@ -610,31 +612,79 @@ static void tell_silent(struct rota_three *o, const struct lead *l)
     pthread_mutex_lock(&o->bureau.mu);
 }
 
+/* Called and returns with the mutex, and tells without it. */
+static void tell_decided(struct rota_three *o, const struct lead *l,
+                         const struct rota_three_work *how)
+{
+    char id[RT_TXN_ID_TEXT];
+    int outcome = rt_coordinator_stance(&l->c) == RT_STANCE_COMMITTED ? 0 : ROTA_ABORTED;
+    if (how->decided == NULL)
+        return;
+    rt_txn_id_text(&l->base.word.name.id, id);
+    pthread_mutex_unlock(&o->bureau.mu);
+    how->decided(how->begun_arg, id, outcome);
+    pthread_mutex_lock(&o->bureau.mu);
+}
+
+/* How long somebody waits for L. */
+struct patience {
+    int64_t limit, tell_at;
+    int64_t end_at; /* for_ms is over */
+    bool was_told;  /* `decided` */
+};
+
+/* What its caller is to hear, and what changes with time. */
+static void look(struct rota_three *o, struct lead *l, const struct rota_three_work *how,
+                 struct patience *p, int64_t now)
+{
+    if (l->is_told && !p->was_told) {
+        p->was_told = true;
+        p->limit = now + how->wait_ms * MS < p->limit ? now + how->wait_ms * MS : p->limit;
+        p->tell_at = now + NOTICE_MS * MS;
+        tell_decided(o, l, how);
+    }
+    /* Later a participant may have committed: rt_coordinator's own rule */
+    if (now >= p->end_at && !(l->c.textbook && now > l->c.late_at))
+        rt_coordinator_abort(&l->c, now);
+    if (now >= p->tell_at) {
+        p->tell_at = INT64_MAX;
+        tell_silent(o, l);
+    }
+}
+
+static bool is_enough(const struct rota_three *o, const struct lead *l, const struct patience *p,
+                      int64_t now)
+{
+    int64_t journal = p->end_at == INT64_MAX ? INT64_MAX : p->end_at + o->m->opts.call_ms * MS;
+    return l->c.state >= RT_COORDINATOR_ENDED || o->bureau.stop || now >= p->limit ||
+           now >= journal || (now >= p->end_at && l->is_told);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Waits until it is over, or nobody wants to wait any more. Tells for whom, once before it is decided and once after. */
 static void wait_for(struct rota_three *o, struct lead *l, const struct rota_three_work *how)
 {
-    bool ever = how->wait_ms == UINT32_MAX;
-    int64_t limit = rt_loop_clock() +
-                    ((int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms + how->wait_ms) * MS;
-    int64_t tell_at = rt_loop_clock() + NOTICE_MS * MS;
-    bool was_told = false;
+    int64_t begun = rt_loop_clock();
+    int64_t most = ((int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms + how->wait_ms) * MS;
+    struct patience p = {.limit = how->wait_ms == UINT32_MAX ? INT64_MAX : begun + most,
+                         .tell_at = begun + NOTICE_MS * MS,
+                         .end_at = how->for_ms != 0 ? begun + how->for_ms * MS : INT64_MAX};
     for (;;) {
         rt_bureau_drive(&o->bureau, &l->base);
-        int64_t now = rt_loop_clock(), next = rt_coordinator_next(&l->c);
-        if (l->is_told && !was_told) {
-            limit = now + how->wait_ms * MS < limit ? now + how->wait_ms * MS : limit;
-            tell_at = now + NOTICE_MS * MS;
-        }
-        was_told = l->is_told;
-        if (l->c.state >= RT_COORDINATOR_ENDED || o->bureau.stop || (!ever && now >= limit))
+        int64_t now = rt_loop_clock();
+        look(o, l, how, &p, now);
+        if (is_enough(o, l, &p, now))
             return;
-        if (now >= tell_at) {
-            tell_at = INT64_MAX;
-            tell_silent(o, l);
-            continue;
-        }
-        next = ever || next < limit ? next : limit;
-        rt_bureau_wait(&o->bureau, next < tell_at ? next : tell_at);
+        int64_t next = sooner(rt_coordinator_next(&l->c), sooner(p.limit, p.tell_at));
+        if (p.end_at > now)
+            next = sooner(next, p.end_at);
+        else if (p.end_at != INT64_MAX)
+            next = sooner(next, p.end_at + o->m->opts.call_ms * MS);
+        rt_bureau_wait(&o->bureau, next);
     }
 }
 

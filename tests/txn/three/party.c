@@ -21,7 +21,7 @@
 /* ---- Processes of rota-txn ---------------------------------------------------------- */
 
 struct party first, second, chair, tool_party = {.name = "tool"};
-const char *program, *with_points, *token, *waits;
+const char *program, *with_points, *token, *waits, *within;
 char journal[400], resources[400];
 
 static int exec_party(int index, void *arg)
@@ -129,10 +129,13 @@ static void coordinate(const char *on_timeout, char sql[2][200], const char *t1,
                            "60s",
                            "--ready",
                            t2,
-                           waits != NULL   ? "--wait"
-                           : token != NULL ? "--token-file"
-                                           : NULL,
-                           waits != NULL ? waits : token,
+                           waits != NULL    ? "--wait"
+                           : within != NULL ? "--for"
+                           : token != NULL  ? "--token-file"
+                                            : NULL,
+                           waits != NULL    ? waits
+                           : within != NULL ? within
+                                            : token,
                            NULL};
     memcpy(chair.words, words, sizeof(words));
     start(&chair);

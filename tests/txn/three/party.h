@@ -27,6 +27,7 @@ extern struct party first, second, chair, tool_party;
 extern const char *program, *with_points; /* rota-txn; ... with crash points */
 extern const char *token;                 /* all participants' file; NULL: none */
 extern const char *waits;                 /* --wait; NULL: not told */
+extern const char *within;                /* --for; the same */
 extern char journal[400], resources[400];
 
 /* An address that stays its own until its anchor is closed. */

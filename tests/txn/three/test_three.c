@@ -32,6 +32,7 @@
  *   statements have the rights of its URL       statements_have_the_rights_of_the_url
  *   what a statement commits stays              what_a_statement_commits_stays
  *   it says for whom it waits                   who_does_not_answer_is_named
+ *   it says what stands at once; --for ends it  the_outcome_is_told_when_it_stands, its_time_can_be_limited
  *   two-phase commit with a journal in etcd     tests/txn/bank, scenes.c: the coordinator and who heard COMMIT die */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,6 +52,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static long long last_row = 1000;
@@ -306,6 +308,40 @@ static void a_dead_participant_does_not_keep_the_command(void **state)
     assert_false(has_row(&site_mysql, row));
     waits = NULL;
     start_participant(&second);
+    clear_table();
+}
+
+/* What stands is told at once, while it goes on telling the participants. */
+static void the_outcome_is_told_when_it_stands(void **state)
+{
+    int status;
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    end(&second);
+    waits = "10m";
+    start_coordinator("block", ++last_row, "1s", "2s");
+    wait_for_log(&chair, "ABORTED");
+    assert_int_equal(waitpid(chair.pid, &status, WNOHANG), 0);
+    rt_proc_kill(chair.pid);
+    waits = NULL;
+    start_participant(&second);
+    clear_table();
+}
+
+/* --for ends it, whatever is under way: a participant that is stopped, long before its time is over. */
+static void its_time_can_be_limited(void **state)
+{
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    assert_int_equal(kill(second.pid, SIGSTOP), 0);
+    within = "1s";
+    start_coordinator("block", row, "10m", "10m");
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    within = NULL;
+    assert_true(log_has(&chair, "ABORTED"));
+    assert_int_equal(kill(second.pid, SIGCONT), 0);
+    assert_false(has_row(&site_mysql, row));
     clear_table();
 }
 
@@ -704,6 +740,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(recovery_tells_a_mix_mysql_ready),
         cmocka_unit_test(recovery_tells_a_mix_postgres_ready),
         cmocka_unit_test(a_dead_participant_does_not_keep_the_command),
+        cmocka_unit_test(the_outcome_is_told_when_it_stands),
+        cmocka_unit_test(its_time_can_be_limited),
         cmocka_unit_test(who_does_not_answer_is_named),
         cmocka_unit_test(undecided_is_not_aborted),
         cmocka_unit_test(recovery_commits_what_stands),

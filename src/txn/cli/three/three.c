@@ -41,6 +41,8 @@ const char rt_job_help_three[] =
     "                             for that after --ready\n"
     "      --wait TIME            how long to go on telling all once decided (30s);\n"
     "                             then --serve or recovery tells the others\n"
+    "      --for TIME             end after this time; what is not decided by then is\n"
+    "                             aborted (and the journal has 5s to answer)\n"
     "      --listen ADDRESS:PORT  where participants ask (127.0.0.1:0)\n"
     "      --address URL          ... and how they reach it, if that differs\n" RT_WIRE_HELP
         RT_JOB_HELP "\n"
@@ -94,6 +96,14 @@ static void on_begun(void *arg, const char *id)
     (void)fflush(stdout);
 }
 
+/* It may take long until everybody has heard of it. */
+static void on_decided(void *arg, const char *id, int outcome)
+{
+    (void)arg;
+    printf("%s %s\n", id, outcome == 0 ? "COMMITTED" : "ABORTED");
+    (void)fflush(stdout);
+}
+
 static void tell_unheard(const struct rt_visit *v, const struct wish *wish)
 {
     struct rota_outcome o;
@@ -105,14 +115,12 @@ static void tell_unheard(const struct rt_visit *v, const struct wish *wish)
 static int commit(const struct rt_visit *v, struct rota_three *c, struct wish *wish)
 {
     wish->how.begun = on_begun;
+    wish->how.decided = on_decided;
     if (wish->serve)
         wish->how.wait_ms = 1; /* it is asked on while it serves */
     else if (wish->how.wait_ms == 0)
         wish->how.wait_ms = WAIT_MS;
     int err = rota_three_commit(c, wish->parts, wish->count, &wish->how);
-    if (err == 0 || err == ROTA_ABORTED)
-        printf("%s %s\n", begun_id, err == 0 ? "COMMITTED" : "ABORTED");
-    (void)fflush(stdout);
     if (err != 0)
         rt_out_error("%s", rota_txn_errmsg(v->m));
     if (err == 0 || err == ROTA_ABORTED)
@@ -220,7 +228,7 @@ static const char *set_time(uint32_t *ms)
 {
     uint64_t value;
     if (!rt_options_duration_ms(optarg, &value) || value == 0 || value > TIME_MAX_MS)
-        return "--promise, --ready, --patience and --wait must be more than 0, and at most 24h";
+        return "--promise, --ready, --patience, --wait and --for must be more than 0, and at most 24h";
     *ms = (uint32_t)value;
     return NULL;
 }
@@ -245,6 +253,8 @@ static const char *set(struct wish *w, int c)
         return set_time(&w->how.patience_ms);
     case '4':
         return set_time(&w->how.wait_ms);
+    case '5':
+        return set_time(&w->how.for_ms);
     case 'l':
         w->listen = optarg;
         return NULL;
@@ -301,6 +311,7 @@ int rt_job_three(struct rt_args *args, int argc, char **argv)
                                             {"ready", required_argument, NULL, '2'},
                                             {"patience", required_argument, NULL, '3'},
                                             {"wait", required_argument, NULL, '4'},
+                                            {"for", required_argument, NULL, '5'},
                                             {"listen", required_argument, NULL, 'l'},
                                             {"address", required_argument, NULL, 'a'},
                                             {"serve", no_argument, NULL, 's'},
