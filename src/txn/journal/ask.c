@@ -54,6 +54,13 @@ static int check_time(struct rt_conn *conn, int64_t ms, const char *what)
                          (long long)ms);
 }
 
+static int check_label(struct rt_conn *conn, const char *label)
+{
+    if (label == NULL || rt_utf8_is(label))
+        return 0;
+    return rt_words_fail(conn, ROTA_INVALID, "the label is not UTF-8");
+}
+
 static int check_count(struct rt_conn *conn, size_t count)
 {
     if (count >= 1 && count <= RT_JOURNAL_PAGE_MAX)
@@ -67,12 +74,16 @@ static int check_decide(struct rt_conn *conn, const struct rt_journal_op *op, si
     if (op->decide.decision != RT_JOURNAL_COMMIT && op->decide.decision != RT_JOURNAL_ABORT)
         return rt_words_fail(conn, ROTA_INVALID, "a decision is COMMIT or ABORT");
     int rv = check_time(conn, op->decide.deadline_ms, "the deadline");
+    if (rv == 0)
+        rv = check_label(conn, op->decide.label);
     return rv != 0 ? rv : check_branches(conn, op->decide.branches, op->decide.count, bytes);
 }
 
 static int check_register(struct rt_conn *conn, const struct rt_journal_op *op, size_t *bytes)
 {
     int rv = check_time(conn, op->reg.deadline_ms, "the deadline");
+    if (rv == 0)
+        rv = check_label(conn, op->reg.label);
     return rv != 0 ? rv : check_branches(conn, op->reg.branches, op->reg.count, bytes);
 }
 

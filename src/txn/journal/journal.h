@@ -82,7 +82,7 @@ enum rt_journal_stand { /* how a transaction stands, as shown in the picture abo
 #define RT_JOURNAL_NAME_MAX 255 /* bytes of a resource's name; at least 1 */
 #define RT_JOURNAL_OWN \
     "rota:" /* no resource's name begins so; rows there that do are notes (cli/notes.h) */
-#define RT_JOURNAL_LABEL_MAX 255     /* bytes; longer ones are cut: for people only */
+#define RT_JOURNAL_LABEL_MAX 255     /* bytes, of UTF-8; longer ones are cut: for people only */
 #define RT_JOURNAL_URL_MAX 2048      /* bytes of a resource's redacted URL */
 #define RT_JOURNAL_BRANCHES_MAX 1000 /* of one op */
 #define RT_JOURNAL_BYTES_MAX 65536   /* of all branches of one op, as stored */

@@ -3,6 +3,7 @@
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -80,6 +81,8 @@ static int take_options(struct rota_txns *m, const struct rota_txn_options *opts
     if (out->label != NULL && strlen(out->label) > RT_JOURNAL_LABEL_MAX)
         return rt_txns_fail(m, ROTA_INVALID, "the label is longer than %d bytes: shorten it",
                             RT_JOURNAL_LABEL_MAX);
+    if (out->label != NULL && !rt_utf8_is(out->label)) /* no journal would have it */
+        return rt_txns_fail(m, ROTA_INVALID, "the label is not UTF-8: write it in UTF-8");
     return 0;
 }
 

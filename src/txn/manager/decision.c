@@ -414,12 +414,14 @@ static void read_done(struct rota_txn *t, uint32_t seq)
     drop_fresh(t);
 }
 
-/* The journal will never have these branches (etcd: 512 KB of them). Nothing was sent for them; the transaction ends as
- * if its time were over, and whoever waits is told why. */
-static void never_registered(struct rota_txn *t)
+/* The journal will never have these branches (etcd: 512 KB of them), or this COMMIT. Nothing was written; the
+ * transaction ends as if its time were over, and whoever waits is told why. ABORT needs no more than the id. */
+static void never_written(struct rota_txn *t)
 {
     rt_drive_blame(t, NULL, t->m->journal->base.errmsg);
     t->core.deadline_at = now_of(t);
+    rt_free(t->label);
+    t->label = NULL;
 }
 
 /* A right, a version or a server that cannot be trusted: it is asked again, but that mends nothing. Logged at once, and
@@ -446,8 +448,9 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
 
     assert(op == &t->op && seq != 0);
     t->op_seq = 0;
-    if (op->err == ROTA_INVALID && op->kind == RT_JOURNAL_REGISTER)
-        never_registered(t);
+    bool commits = op->kind == RT_JOURNAL_DECIDE && op->decide.decision == RT_JOURNAL_COMMIT;
+    if (op->err == ROTA_INVALID && (commits || op->kind == RT_JOURNAL_REGISTER))
+        never_written(t);
     if (op->err != 0) {
         struct rt_txn_answer lost = {.seq = seq, .reply = RT_REPLY_LOST};
         note_refusal(t, op->err);

@@ -515,6 +515,13 @@ static void test_bad_branches(void **state)
     op.decide.count = 0;
     op.decide.deadline_ms = -1;
     refused(c, &op, "deadline");
+    op.decide.deadline_ms = c->now_ms;
+    op.decide.label = "caf\xe9";
+    refused(c, &op, "the label is not UTF-8");
+    struct rt_journal_op reg = {.kind = RT_JOURNAL_REGISTER};
+    reg.reg.id = op.decide.id;
+    reg.reg.label = op.decide.label;
+    refused(c, &reg, "the label is not UTF-8");
     assert_int_equal(clerk_read(c, op.decide.id).stands, RT_JOURNAL_ABSENT);
 }
 

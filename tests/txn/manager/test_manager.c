@@ -374,6 +374,9 @@ static void bad_input_loses_nothing(void **state)
     struct rota_txn *t;
 
     (void)state;
+    assert_int_equal(rota_txn_begin(m, &(struct rota_txn_options){.label = "caf\xe9"}, &t),
+                     ROTA_INVALID);
+    assert_non_null(strstr(rota_txn_errmsg(m), "UTF-8"));
     said(rota_txn_begin(m, NULL, &t));
     assert_int_equal(rota_xa_postgres(t, "", p.pg, NULL), ROTA_INVALID);
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {

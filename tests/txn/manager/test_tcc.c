@@ -231,6 +231,20 @@ static void no_is_cancelled(void **state)
     assert_int_equal(rows[next_row].cancelled[0], 1);
 }
 
+/* A COMMIT that the journal will never have: ABORTED at once, with its reason, and what was tried is cancelled. */
+static void refused_by_the_journal(void **state)
+{
+    struct rota_txn *t = begin(0);
+
+    (void)state;
+    assert_int_equal(call(t, 0), 0);
+    t->label = rt_strdup("caf\xe9"); /* rota_txn_begin would not take it */
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "the label is not UTF-8"));
+    until_done(m);
+    assert_int_equal(rows[next_row].cancelled[0], 1);
+}
+
 static void one_after_the_other(void **state)
 {
     struct rota_txn *t = begin(ROTA_TXN_WAIT | ROTA_TXN_ORDERED);
@@ -741,6 +755,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yes_is_confirmed),
         cmocka_unit_test(no_is_cancelled),
+        cmocka_unit_test(refused_by_the_journal),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(asked_again),
         cmocka_unit_test(without_waiting),
