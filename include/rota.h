@@ -46,7 +46,8 @@ extern "C" {
     X(FORKED, -15, "this handle belongs to the parent process")           \
     X(INTERNAL, -16, "internal error")                                    \
     X(ABORTED, -17, "the transaction was rolled back")                    \
-    X(MIXED, -18, "committed in one place and rolled back in another")
+    X(MIXED, -18, "committed in one place and rolled back in another")    \
+    X(UNFINISHED, -19, "committed, and not finished everywhere yet")
 
 enum rota_error {
 #define ROTA_ERROR_ENUM(name, value, text) ROTA_##name = value,

@@ -95,7 +95,8 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
 
 /* ---- Transactions --------------------------------------------------------- */
 
-/* Commit returns 0 when every branch is finished, not only our own. */
+/* Commit returns 0 when every branch is finished, not only our own; ROTA_UNFINISHED if that takes longer than the
+ * deadline and call_ms. */
 #define ROTA_TXN_WAIT 0x1u
 /* Services confirm one after the other, in the order in which they were called, and cancel in the reverse order. */
 #define ROTA_TXN_ORDERED 0x2u
@@ -135,6 +136,9 @@ int rota_txn_vote(struct rota_txn *t);
  *   ROTA_UNKNOWN  the journal did not answer in time. The keeper keeps asking; rota_txn_outcome tells how it ended. Close
  *                 the connections: what is prepared on them is finished by another one. Or, with a single branch and
  *                 an id that was given to nobody: the database did not answer COMMIT, and it alone knows.
+ *   ROTA_UNFINISHED  only with ROTA_TXN_WAIT: committed, durable, as with 0; but a branch is not finished yet (a service
+ *                 does not confirm, a database is away): rota_txn_errmsg says which. The keeper goes on, or recovery
+ *                 does; rota_txn_outcome tells how far it is. It must not be done again.
  * For a joined transaction: votes, if that was not done, and waits for the decision of the process that began it. */
 int rota_txn_commit(struct rota_txn *t);
 /* Rolls back, and consumes T. 0: nothing of it stays, or will. ROTA_UNKNOWN as above. */

@@ -193,11 +193,20 @@ static bool lent_for(const struct rota_branch *b, const struct rt_branch *core)
     return core->own && !rt_branch_is_over(core) && !answered;
 }
 
+/* Its caller waits for all branches, and longer than it wanted to. NULL: all are over, or it does not wait. */
+static const struct rota_branch *unfinished(const struct rota_txn *t)
+{
+    for (uint32_t i = 0; t->core.waits && i < t->core.count; i++)
+        if (!rt_branch_is_over(&t->core.branches[i]))
+            return t->branches[i];
+    return NULL;
+}
+
 static int err_of(const struct rota_txn *t)
 {
     switch (t->core.told) {
     case RT_OUTCOME_COMMITTED:
-        return 0;
+        return unfinished(t) != NULL ? ROTA_UNFINISHED : 0;
     case RT_OUTCOME_ABORTED:
         return t->aborts ? 0 : ROTA_ABORTED;
     case RT_OUTCOME_LATE: /* nothing of ours stays */
@@ -207,10 +216,15 @@ static int err_of(const struct rota_txn *t)
     }
 }
 
-static const char *line_of(const struct rota_txn *t)
+static const char *line_of(struct rota_txn *t)
 {
+    const struct rota_branch *left = unfinished(t);
+
+    if (t->core.told == RT_OUTCOME_COMMITTED && left != NULL)
+        rt_entry_say(&t->line, "committed, but %.50s is not finished yet: %.150s", left->name,
+                     left->line != NULL ? left->line : "it does not answer");
     if (t->core.told == RT_OUTCOME_COMMITTED)
-        return "";
+        return left != NULL && t->line != NULL ? t->line : "";
     if (t->core.told == RT_OUTCOME_UNKNOWN && t->core.state == RT_TXN_ONE_PHASE)
         return "its only database did not answer COMMIT in time, and it alone knows how it ended: "
                "look there";

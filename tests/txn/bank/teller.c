@@ -255,10 +255,10 @@ static bool work_at(const struct transfer *x, enum place place)
 
 static const char *told_word(int err)
 {
-    return err == 0              ? "committed"
-           : err == ROTA_ABORTED ? "aborted"
-           : err == ROTA_UNKNOWN ? "unknown"
-                                 : "error";
+    return err == 0 || err == ROTA_UNFINISHED ? "committed"
+           : err == ROTA_ABORTED              ? "aborted"
+           : err == ROTA_UNKNOWN              ? "unknown"
+                                              : "error";
 }
 
 /* The journal did not answer: how did it end? */

@@ -231,6 +231,24 @@ static void no_is_cancelled(void **state)
     assert_int_equal(rows[next_row].cancelled[0], 1);
 }
 
+/* A service that does not confirm: committed, and its caller, who waits for that, is told that it is not finished. */
+static void waited_for_in_vain(void **state)
+{
+    struct rota_txn_options opts = {.flags = ROTA_TXN_WAIT, .timeout_ms = 1000};
+    struct rota_txn *t = NULL;
+
+    (void)state;
+    next_row++;
+    assert_int_equal(rota_txn_begin(m, &opts, &t), 0);
+    assert_int_equal(call(t, 0), 0);
+    answers[1] = ROTA_UNREACHABLE;
+    assert_int_equal(rota_txn_commit(t), ROTA_UNFINISHED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "committed, but stock is not finished yet: "));
+    answers[1] = 0;
+    until_done(m);
+    assert_int_equal(rows[next_row].confirmed[0], 1);
+}
+
 /* A COMMIT that the journal will never have: ABORTED at once, with its reason, and what was tried is cancelled. */
 static void refused_by_the_journal(void **state)
 {
@@ -755,6 +773,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yes_is_confirmed),
         cmocka_unit_test(no_is_cancelled),
+        cmocka_unit_test(waited_for_in_vain),
         cmocka_unit_test(refused_by_the_journal),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(asked_again),
