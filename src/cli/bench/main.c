@@ -29,10 +29,9 @@ const char rt_help_bench[] =
     "  threads   32 threads on one lock, with passing on inside the process, without\n"
     "  handover  from the release by one process to the grant to another\n"
     "  takeover  from the kill -9 of a holder to the grant of the one who waits\n"
-    "  waiters   100 processes in line: until all were served; and how many of 1,000\n"
-    "            clients that wait a release wakes (on servers)\n"
+    "  waiters   100 processes in line; how many of 1,000 clients a release wakes\n"
     "  held      100,000 locks held by one client: the time of the next, and memory\n"
-    "  scale     how cost grows, in half an hour: locks, clients, line and names\n"
+    "  scale     how cost grows, in half an hour; or one part of it:\n"
     "  locks     up to 100,000 locks of one client, asked for at once\n"
     "  clients   up to 1,000 clients, at rest and when all want the same lock\n"
     "  line      up to 5,000 waiters in one line, if the engine has lines\n"
@@ -43,15 +42,8 @@ const char rt_help_bench[] =
     "      --svg FILE  also draws the figures there\n"
     "      --most N    scale and its parts: up to this size\n"
     "      --server-pid PID  ... with the processor time of this process\n" RT_HELP_ENGINE "\n"
-    "Without --on and $ROTA_URL the engine is embedded, in a temporary folder. An\n"
-    "engine that others use is slower for them meanwhile.\n"
-    "\n"
-    "Exit: 0; 64 wrong usage; 69 engine not reachable; 74 FILE cannot be written;\n"
-    "130 interrupted.\n"
-    "\n"
-    "  rota bench --quick pair                 a second\n"
-    "  rota --on redis://host bench --svg a.svg\n"
-    "  rota --on redis://host bench --most 1000 scale\n";
+    "Without --on and $ROTA_URL: an embedded engine in a temporary folder.\n"
+    "Exit: 0; 64 wrong usage; 69 engine not reachable; 74 FILE cannot be written.\n";
 
 struct bench {
     struct rt_bench measure; /* first */

@@ -709,7 +709,6 @@ int main(int argc, char **argv)
         CASE(test_read),
         CASE(test_large),
         CASE(test_long_label_is_cut),
-        CASE(test_label_is_no_utf8),
         CASE(test_register),
         CASE(test_commit_counts),
         CASE(test_too_late_to_register),

@@ -27,19 +27,6 @@ void test_long_label_is_cut(void **state)
     assert_int_equal(strlen(s.label), 254);
 }
 
-/* A database would refuse it, and no decision would ever stand. */
-void test_label_is_no_utf8(void **state)
-{
-    struct clerk *c = *state;
-    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
-    op.decide.id = clerk_id(c);
-    op.decide.decision = RT_JOURNAL_COMMIT;
-    op.decide.label = "gr\xfc\xdf gr\xc3\xbc\xc3\x9f";
-    assert_int_equal(clerk_do(c, &op), 0);
-    struct seen s = clerk_read(c, op.decide.id);
-    assert_string_equal(s.label, "gr?? gr\xc3\xbc\xc3\x9f");
-}
-
 /* ---- Registered branches ---------------------------------------------------------------------------- */
 
 void test_register(void **state)

@@ -15,7 +15,6 @@ void test_many_at_once(void **state);
 void test_decided_together(void **state);
 
 void test_long_label_is_cut(void **state);
-void test_label_is_no_utf8(void **state);
 void test_register(void **state);
 void test_commit_counts(void **state);
 void test_too_late_to_register(void **state);

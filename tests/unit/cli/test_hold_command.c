@@ -143,7 +143,7 @@ int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost
 void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms,
                       int64_t margin_ms)
 {
-    assert_in_range(margin_ms, 0, TTL_MS / 4 - 1); /* rota itself is first */
+    assert_in_range(margin_ms, 0, TTL_MS / 6 - 1); /* rota itself is first */
     play.guarded = guardian->pid == 8 && group == 7;
     play.guardian_deadline = deadline_ms;
 }
@@ -194,12 +194,12 @@ static void ends_by_itself(void **state)
     assert_int_equal(play.guardians, 1);
 }
 
-static void told_a_quarter_before_the_deadline(void **state)
+static void told_a_sixth_before_the_deadline(void **state)
 {
     (void)state;
     play.deadline = play.now + TTL_MS;
     assert_int_equal(rt_hold_command(&hold, 1), RT_EXIT_LOST);
-    assert_int_equal(play.term_at, play.deadline - TTL_MS / 4);
+    assert_int_equal(play.term_at, play.deadline - TTL_MS / 6);
     assert_int_equal(play.messages, 1);
 }
 
@@ -209,7 +209,7 @@ static void killed_before_the_deadline(void **state)
     play.deadline = play.now + TTL_MS;
     play.deaf = true;
     assert_int_equal(rt_hold_command(&hold, 1), RT_EXIT_LOST);
-    assert_int_equal(play.term_at, play.deadline - TTL_MS / 4);
+    assert_int_equal(play.term_at, play.deadline - TTL_MS / 6);
     assert_int_equal(play.kill_at, last_moment());
     assert_int_equal(play.messages, 1);
 }
@@ -222,7 +222,7 @@ static void a_renewal_moves_the_deadline(void **state)
     play.renewed_at = begin + TTL_MS / 2;
     play.deaf = true;
     assert_int_equal(rt_hold_command(&hold, 1), RT_EXIT_LOST);
-    assert_int_equal(play.term_at, begin + TTL_MS / 2 + TTL_MS - TTL_MS / 4);
+    assert_int_equal(play.term_at, begin + TTL_MS / 2 + TTL_MS - TTL_MS / 6);
     assert_int_equal(play.kill_at, last_moment());
 }
 
@@ -250,7 +250,7 @@ static void broken_shortly_before_the_deadline(void **state)
 {
     (void)state;
     play.deadline = play.now + TTL_MS;
-    play.broken_at = play.deadline - TTL_MS / 4 - 1;
+    play.broken_at = play.deadline - TTL_MS / 6 - 1;
     play.deaf = true;
     assert_int_equal(rt_hold_command(&hold, 1), RT_EXIT_LOST);
     assert_true(play.kill_at <= play.deadline);
@@ -343,7 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ends_by_itself, set_up),
-        cmocka_unit_test_setup(told_a_quarter_before_the_deadline, set_up),
+        cmocka_unit_test_setup(told_a_sixth_before_the_deadline, set_up),
         cmocka_unit_test_setup(killed_before_the_deadline, set_up),
         cmocka_unit_test_setup(a_renewal_moves_the_deadline, set_up),
         cmocka_unit_test_setup(broken_with_time_left, set_up),

@@ -365,12 +365,12 @@ static void heartbeats_keep_the_deadline_ahead(void **state)
     /* 3000 - (30 + 2) from before the BEAT was sent; told 3000/20 earlier. */
     assert_int_equal(s->desk.session.deadline, 2968 * RT_MS);
     assert_int_equal(rt_desk_until(&s->desk, &s->asks[0].ask), 2818 * RT_MS);
-    until(s, 1400);
-    expect(s, "[ 1000] > BEAT\n");
+    until(s, 1150);
+    expect(s, "[  750] > BEAT\n");
     beat(s, 0, 0, 3000); /* answered 400 ms late: counts from when it was sent */
-    assert_int_equal(s->desk.session.deadline, 3968 * RT_MS);
+    assert_int_equal(s->desk.session.deadline, 3718 * RT_MS);
     until(s, 2000);
-    expect(s, "[ 2000] > BEAT\n");
+    expect(s, "[ 1500] > BEAT\n");
     beat(s, 0, 0, 3000);
     let_go(s, 'A');
     left(s, 0);
@@ -389,8 +389,8 @@ static void a_holder_is_told_before_its_deadline(void **state)
     until(s, 1200);
     beat(s, ROTA_UNREACHABLE, 0, 0);
     until(s, 2900);
-    expect(s, "[ 1000] > BEAT\n"
-              "[ 1450] > BEAT\n"
+    expect(s, "[  750] > BEAT\n"
+              "[ 1275] > BEAT\n"
               "[ 2818] A lost: LOST\n"
               "[ 2818] B refused: LOST\n");
     let_go(s, 'A');

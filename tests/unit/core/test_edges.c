@@ -262,7 +262,7 @@ static void a_beat_that_finds_no_session_ends_it(void **state)
     story_held(s, 9000);
     until(s, 3000);
     beat(s, ROTA_LOST, 0, 0);
-    expect(s, "[ 3000] > BEAT\n"
+    expect(s, "[ 2250] > BEAT\n"
               "[ 3000] A lost: LOST\n");
     assert_int_equal(s->desk.beat_timer.slot, 0); /* and nobody beats for it */
     let_go(s, 'A');

@@ -456,7 +456,7 @@ static void what_waits_behind_ours_has_its_time_when_it_is_sent(void **state)
     ask(s, 'B', "M", .flags = RT_ASK_TRY);
     until(s, 4000);
     expect(s, "[    0] > JOIN N exclusive\n"
-              "[ 3333] > BEAT\n");
+              "[ 2500] > BEAT\n");
     beat(s, 0, 1, 10000);
     joined(s, 0, 8, true, false);
     until(s, 8000);
@@ -467,11 +467,13 @@ static void what_waits_behind_ours_has_its_time_when_it_is_sent(void **state)
     until(s, 13001);
     expect(s, "[ 4000] C holds N #8\n"
               "[ 4000] > LEAVE L #7\n"
-              "[ 6666] > BEAT\n"
+              "[ 5000] > BEAT\n"
               "[ 8000] A released: ok\n"
               "[ 8000] > JOIN M exclusive try\n"
-              "[ 9999] > BEAT\n"
+              "[ 8000] > BEAT\n"
+              "[13000] > BEAT\n"
               "[13001] B refused: UNKNOWN\n");
+    beat(s, 0, 1, 10000);
     joined(s, ROTA_BUSY, 0, false, false);
     let_go(s, 'C');
     left(s, 0);

@@ -36,7 +36,7 @@ static void a_waiter_goes_back_into_the_line(void **state)
     (void)state;
     waits(&(struct wish){.flags = RT_ASK_REJOIN});
     lose_session();
-    expect(s, "[  333] > BEAT\n"
+    expect(s, "[  250] > BEAT\n"
               "[  938] B has no place and waits on\n"
               "[ 1000] > BEAT open\n");
     beat(s, ROTA_UNREACHABLE, 0, 0); /* and it says so once */
@@ -64,7 +64,7 @@ static void so_does_one_that_stands_alone(void **state)
     lose_session();
     beat(s, 0, 2, 1000);
     joined(s, 0, 12, true, false);
-    expect(s, "[  333] > BEAT\n"
+    expect(s, "[  250] > BEAT\n"
               "[  938] B has no place and waits on\n"
               "[ 1000] > BEAT open\n"
               "[ 1000] > JOIN L exclusive arm\n"
