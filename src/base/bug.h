@@ -29,7 +29,6 @@ enum rt_bug {
     RT_BUG_NO_LOOK_AFTER_WATCH = 16,
     RT_BUG_KEEP_ALIVE_TRUSTED = 17,
     RT_BUG_OLD_KEEP_ALIVE_COUNTS = 18,
-    RT_BUG_WHO_LEAVES_HELD = 49, /* whatever stood ahead, its end lets the next one hold */
     /* Of the core. */
     RT_BUG_UNTOLD_KEEPS = 20,
     /* Of the SQL engine; it has 6 and 13 too. */

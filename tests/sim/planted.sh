@@ -52,7 +52,7 @@ finds cluster '--seeds 1500' 19:I3
 finds redlock '--seeds 600' 60:I1/I3/I5 61:I1/I3/I5 62:I2 63:I6/liveness 64:I3 65:I3 66:I1/I3/I5
 finds also '--seeds 2000' 80:I5 81:I5 82:I3/I5
 finds token '--seeds 3000' 2:I3 70:I5 71:I3 73:I6
-finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness/I6 20:I6 40:I8 42:I4 43:I7 49:I1/I5
+finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness/I6 20:I6 40:I8 42:I4 43:I7
 finds etcd '--from 5000 --seeds 3000' 18:I3
 finds etcd '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 for kind in postgres mysql; do

@@ -121,8 +121,7 @@ static bool was_front(const struct rt_etcd_wait *w, const RtEtcd__Event *event)
     struct rt_etcd_id id;
     size_t name_size;
     if (kv == NULL || !waits_simply(w) || w->ahead == 0 ||
-        (uint64_t)kv->create_revision != w->ahead ||
-        (kv->version < 2 && !RT_BUG(RT_BUG_WHO_LEAVES_HELD)))
+        (uint64_t)kv->create_revision != w->ahead || kv->version < 2)
         return false;
     rt_etcd_card_read(&card, kv->value.data, kv->value.len);
     return rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id) && !id.durable &&
