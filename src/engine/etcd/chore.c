@@ -39,7 +39,8 @@ static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
         rt_etcd_delete(&t, RT_ETCD_THEN, chore->key, chore->size);
     } else {
         rt_etcd_if_created(&t, chore->key, chore->size, chore->number);
-        rt_etcd_touch(&t, RT_ETCD_THEN, chore->key, chore->size);
+        RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, chore->key, chore->size);
+        put->ignore_value = put->ignore_lease = true;
     }
     return rt_etcd_txn_send(c, &t, answered, NULL, chore, NULL);
 }

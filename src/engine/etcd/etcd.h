@@ -119,7 +119,6 @@ struct rt_etcd_watch_user {
 
 #define RT_ETCD_WATCH_NO_PUT 0x1u
 #define RT_ETCD_WATCH_NO_DELETE 0x2u
-#define RT_ETCD_WATCH_BEFORE 0x4u /* events say what was there before: prev_kv */
 
 struct rt_etcd_watch { /* embedded in its owner's struct; zeroed before the first use */
     const struct rt_etcd_watch_user *user; /* NULL: not in use */

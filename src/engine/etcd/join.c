@@ -86,12 +86,6 @@ static bool is_simple(const struct one *one)
     return one->join->mode == RT_EXCLUSIVE;
 }
 
-/* Whether what is read with its put is who stands directly ahead of it: the end of the line is then itself. */
-static bool sees_ahead(const struct joining *j, const struct one *one)
-{
-    return is_simple(one) && looks_fully(j);
-}
-
 /* ---- Checks ----------------------------------------------------------------------------------- */
 
 static int check_all(struct rt_etcd_conn *c, const struct rt_work *w)
@@ -174,14 +168,11 @@ static void add_put(struct rt_etcd_conn *c, struct rt_etcd_txn *t, const struct 
         put->lease = (int64_t)one->join->session;
 }
 
-/* What to read of the line, in either branch: its front, with the one behind it, or the whole line. LAST: its end, with
- * the one before it. */
+/* What to read of the line, in either branch: its front, with the one behind it, or the whole line. */
 static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct joining *j,
-                      const struct one *one, bool last)
+                      const struct one *one)
 {
     RtEtcd__RangeRequest *range = rt_etcd_get_line(t, b, one->join->name);
-    if (last)
-        range->order = RT_ETCD__ORDER__ORDER_DESCEND;
     if (is_simple(one) && looks_fully(j))
         range->limit = 2;
     else if (is_simple(one) || one->join->mode == RT_COUNT || (!looks_fully(j) && !j->attempt))
@@ -226,9 +217,9 @@ static int send_put(struct rt_etcd_conn *c, struct joining *j)
         (void)rt_etcd_get(&t, RT_ETCD_ELSE, j->ones[i].ticket->key, j->ones[i].ticket->key_size);
     }
     for (size_t i = 0; sees_fronts(j) && i < j->n; i++) {
-        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i], sees_ahead(j, &j->ones[i]));
+        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
         if (is_guarded(j))
-            add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i], false);
+            add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
     }
     return rt_etcd_work_txn(c, &j->work, &t, put_answered, j);
 }
@@ -240,7 +231,7 @@ static int send_looks(struct rt_etcd_conn *c, struct joining *j)
     struct rt_etcd_txn t;
     rt_etcd_txn_open(c, &t, 0, 2 * j->n, 0);
     for (size_t i = 0; i < j->n; i++)
-        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i], false);
+        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
     return rt_etcd_work_txn(c, &j->work, &t, looks_answered, j);
 }
 
@@ -263,7 +254,7 @@ static void doubt_all(struct rt_etcd_conn *c, struct joining *j)
         if (one->ticket == NULL || one->ticket->durable) /* those have keys by their nonce */
             continue;
         rt_etcd_least_end(c, one->ticket);
-        rt_etcd_doubt_end(c, one->join->name, one->ticket->session, one->ticket->nonce);
+        rt_etcd_doubts_end(rt_etcd_s(c), one->ticket->session, one->ticket->nonce);
         rt_etcd_ticket_doubt(c, one->ticket);
         one->ticket = NULL;
     }
@@ -342,7 +333,7 @@ static void finish(struct rt_etcd_conn *c, struct joining *j)
             t->lease = one->lease;
         t->wanted = one->wanted;
         one->ticket = NULL;
-        rt_etcd_doubt_end(c, one->join->name, t->session, t->nonce);
+        rt_etcd_doubts_end(rt_etcd_s(c), t->session, t->nonce);
         rt_etcd_ticket_add(c, t);
         if (tickets != NULL)
             tickets[i] = t;
@@ -421,24 +412,6 @@ static int read_full(struct rt_etcd_conn *c, struct one *one, const RtEtcd__Rang
     return 0;
 }
 
-/* The last two, just after it was put. */
-static int read_last(struct rt_etcd_conn *c, struct one *one, const RtEtcd__RangeResponse *last)
-{
-    const RtEtcd__KeyValue *ahead = last->n_kvs > 1 ? last->kvs[1] : NULL;
-    struct rt_etcd_card card;
-    one->wanted = false;
-    one->looked = true;
-    one->granted = ahead == NULL;
-    one->ticket->crowd = last->count >= rt_etcd_crowd;
-    if ((uint64_t)last->kvs[0]->create_revision != one->number)
-        return rt_etcd_odd(c);
-    if (ahead == NULL)
-        return 0;
-    one->aim = (struct rt_etcd_aim){RT_ETCD_AIM_KEY, ahead, false};
-    rt_etcd_card_read(&card, ahead->value.data, ahead->value.len);
-    return check_kind(c, one->join, &card);
-}
-
 /* The first two: a ticket that is neither finds the one ahead by its own look, while it waits. */
 static void read_simple(struct one *one, const RtEtcd__RangeResponse *first)
 {
@@ -462,8 +435,6 @@ static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct on
         return 0; /* gone since: whoever waits finds out */
     if (seen == NULL || seen->n_kvs == 0)
         return rt_etcd_odd(c);
-    if (j->put && sees_ahead(j, one))
-        return read_last(c, one, seen);
     const RtEtcd__KeyValue *front = seen->kvs[0];
     if ((uint64_t)front->create_revision != one->number) {
         struct rt_etcd_card card;

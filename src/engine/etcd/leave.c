@@ -40,7 +40,7 @@ static void gone(struct rt_etcd_conn *c, struct leaving *l)
     if (l->lease != 0)
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);
     if (op->leave.number == 0)
-        rt_etcd_doubt_end(c, op->leave.name, op->leave.session, op->leave.nonce);
+        rt_etcd_doubts_end(rt_etcd_s(c), op->leave.session, op->leave.nonce);
     rt_etcd_work_end(c, &l->work, 0);
 }
 
@@ -65,7 +65,7 @@ static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
     if (t != NULL)
         rt_etcd_ticket_drop(c, t);
     if (op->leave.number == 0)
-        rt_etcd_doubt_end(c, op->leave.name, op->leave.session, op->leave.nonce);
+        rt_etcd_doubts_end(rt_etcd_s(c), op->leave.session, op->leave.nonce);
     int rv = rt_words_no_ticket(rt_etcd_base(c), op->leave.name);
     if (was_again) /* perhaps by the first of our tries */
         rv = rt_etcd_fail(c, ROTA_UNKNOWN, "%.120s: left, or gone before", op->leave.name);

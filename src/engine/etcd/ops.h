@@ -81,8 +81,6 @@ RtEtcd__RangeRequest *rt_etcd_get_behind(struct rt_etcd_txn *t, enum rt_etcd_bra
 RtEtcd__PutRequest *rt_etcd_put(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
                                 size_t size);
 void rt_etcd_put_value(struct rt_etcd_txn *t, RtEtcd__PutRequest *put, const void *value, size_t n);
-/* Changes nothing but the version. */
-void rt_etcd_touch(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size);
 void rt_etcd_delete(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size);
 
 /* May be done twice (`again`). OP, PENDING: as rt_etcd_ask_for. 0, or ROTA_NOMEM with errmsg: no answer will come. */
@@ -119,7 +117,6 @@ struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end *
     bool armed;   /* WANTED is to be told ... */
     bool wanted;  /* ... and was */
     bool plain;   /* its value is a leader's alone */
-    bool crowd;   /* exclusive, and its line was long when it was read last */
     char key[];
 };
 
@@ -133,8 +130,8 @@ void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 /* T's JOIN was not answered: its key stays reserved, for the JOIN to be asked again or taken back. Takes T. */
 void rt_etcd_ticket_doubt(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
-void rt_etcd_doubt_end(struct rt_etcd_conn *c, const char *name, uint64_t session, uint64_t nonce);
-void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session); /* all of SESSION; 0: of any */
+/* The doubt about a JOIN is over; NONCE 0: about all of SESSION. */
+void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session, uint64_t nonce);
 struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *name,
                                            uint64_t session, uint64_t number, uint64_t nonce);
 struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size);
@@ -233,7 +230,6 @@ struct rt_etcd_session {
     bool doubtful;   /* a ticket may stand that we were not told of, or a look has failed */
 };
 
-#define RT_ETCD_DOUBT_LANES 256
 #define RT_ETCD_SPOTS 8 /* of a line, for tickets of ours */
 
 struct rt_etcd_side {
@@ -242,8 +238,8 @@ struct rt_etcd_side {
     struct rt_etcd_line line; /* while an answer is looked at */
     struct rt_turns turns;
     struct rt_etcd_ticket **table, *tickets;
-    struct rt_etcd_ticket *doubts[RT_ETCD_DOUBT_LANES]; /* by hash of the name, through next */
-    size_t table_size, ticket_count, key_bytes;         /* bytes: of all their keys */
+    struct rt_etcd_ticket *doubts;              /* through next */
+    size_t table_size, ticket_count, key_bytes; /* bytes: of all their keys */
     int64_t marked_at; /* the revision of our last LEAVE that left a key behind, for at_least_ms */
     uint64_t serial;
     struct rt_etcd_wait *waits;
@@ -263,9 +259,6 @@ static inline struct rt_etcd_side *rt_etcd_s(struct rt_etcd_conn *c)
 {
     return *rt_etcd_side(c);
 }
-
-/* So many tickets make a long line, where a touch costs etcd less than a look (wait.c): 64, and few in tests. */
-extern int64_t rt_etcd_crowd;
 
 /* ---- Files to each other ----------------------------------------------------------------------------- */
 

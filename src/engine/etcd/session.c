@@ -55,7 +55,7 @@ static void forget(struct rt_etcd_conn *c)
     uint64_t id = s->session.id;
     rt_etcd_unwatch(c, &s->session.watch);
     s->session.id = 0;
-    rt_etcd_doubts_end(s, id);
+    rt_etcd_doubts_end(s, id, 0);
     for (struct rt_etcd_ticket *t = s->tickets, *next; t != NULL; t = next) {
         next = t->next;
         if (!t->durable && t->session == id) {

@@ -204,7 +204,8 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     rt_etcd_session_end(c); /* if nobody has waited for it */
     s->closing = true;
     rt_turns_close(&s->turns);
-    rt_etcd_doubts_end(s, 0);
+    while (s->doubts != NULL)
+        rt_etcd_doubts_end(s, s->doubts->session, s->doubts->nonce);
     while (s->tickets != NULL) {
         struct rt_etcd_ticket *t = s->tickets;
         s->tickets = t->next;

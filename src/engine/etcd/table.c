@@ -10,56 +10,38 @@
 
 /* ---- Tickets whose JOIN was not answered ---------------------------------------------------------- */
 
-static struct rt_etcd_ticket **doubts_of(struct rt_etcd_side *s, const char *name, size_t size)
-{
-    return &s->doubts[rt_hash(name, size) % RT_ETCD_DOUBT_LANES];
-}
-
-static bool has_name(const struct rt_etcd_ticket *t, const char *name, size_t size)
-{
-    return t->name_size == size && memcmp(t->key, name, size) == 0;
-}
-
 void rt_etcd_ticket_doubt(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
 {
-    RT_LIST_ADD(doubts_of(rt_etcd_s(c), t->key, t->name_size), t);
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    t->next = s->doubts;
+    s->doubts = t;
 }
 
-static struct rt_etcd_ticket *find_doubt(struct rt_etcd_conn *c, const char *name, uint64_t session,
-                                         uint64_t nonce)
+void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session, uint64_t nonce)
 {
-    size_t size = strlen(name);
-    struct rt_etcd_ticket *t = *doubts_of(rt_etcd_s(c), name, size);
-    while (t != NULL && (t->session != session || t->nonce != nonce || !has_name(t, name, size)))
+    for (struct rt_etcd_ticket **link = &s->doubts, *t; (t = *link) != NULL;) {
+        if (t->session == session && (nonce == 0 || t->nonce == nonce)) {
+            *link = t->next;
+            rt_free(t);
+        } else {
+            link = &t->next;
+        }
+    }
+}
+
+static const struct rt_etcd_ticket *find_doubt(struct rt_etcd_conn *c, const struct rt_join *join)
+{
+    const struct rt_etcd_ticket *t = rt_etcd_s(c)->doubts;
+    while (t != NULL &&
+           (t->session != join->session || t->nonce != join->nonce ||
+            strlen(join->name) != t->name_size || memcmp(t->key, join->name, t->name_size) != 0))
         t = t->next;
     return t;
 }
 
-void rt_etcd_doubt_end(struct rt_etcd_conn *c, const char *name, uint64_t session, uint64_t nonce)
+static bool is_free(struct rt_etcd_conn *c, const char *key, size_t size)
 {
-    struct rt_etcd_ticket *t = find_doubt(c, name, session, nonce);
-    if (t == NULL)
-        return;
-    RT_LIST_OUT(t);
-    rt_free(t);
-}
-
-void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session)
-{
-    for (size_t i = 0; i < RT_ETCD_DOUBT_LANES; i++)
-        for (struct rt_etcd_ticket *t = s->doubts[i], *next; t != NULL; t = next) {
-            next = t->next;
-            if (session != 0 && t->session != session)
-                continue;
-            RT_LIST_OUT(t);
-            rt_free(t);
-        }
-}
-
-static bool is_free(struct rt_etcd_conn *c, const struct rt_join *join, const char *key,
-                    size_t size)
-{
-    const struct rt_etcd_ticket *t = *doubts_of(rt_etcd_s(c), join->name, strlen(join->name));
+    const struct rt_etcd_ticket *t = rt_etcd_s(c)->doubts;
     while (t != NULL && (t->key_size != size || memcmp(t->key, key, size) != 0))
         t = t->next;
     return t == NULL && rt_etcd_ticket_of_key(c, key, size) == NULL;
@@ -73,14 +55,14 @@ static size_t choose_spot(struct rt_etcd_conn *c, const struct rt_join *join, ch
     const struct rt_etcd_ticket *same = rt_etcd_ticket_find(c, join->name, join->session, 0,
                                                             join->nonce);
     if (same == NULL)
-        same = find_doubt(c, join->name, join->session, join->nonce); /* it may stand there */
+        same = find_doubt(c, join); /* it may stand there */
     if (same != NULL) {
         memcpy(key, same->key, same->key_size);
         return same->key_size;
     }
     for (uint64_t i = 1; i <= RT_ETCD_SPOTS; i++) {
         size_t size = rt_etcd_key_spot(key, join->name, join->session, i);
-        if (size == 0 || is_free(c, join, key, size))
+        if (size == 0 || is_free(c, key, size))
             return size;
     }
     return 0;

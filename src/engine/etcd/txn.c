@@ -178,12 +178,6 @@ RtEtcd__RangeRequest *rt_etcd_get_behind(struct rt_etcd_txn *t, enum rt_etcd_bra
     return range;
 }
 
-void rt_etcd_touch(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size)
-{
-    RtEtcd__PutRequest *put = rt_etcd_put(t, b, key, size);
-    put->ignore_value = put->ignore_lease = true;
-}
-
 RtEtcd__PutRequest *rt_etcd_put(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
                                 size_t size)
 {

@@ -7,20 +7,13 @@
  *
  * Watches begin now: etcd serves those that begin in the past from a loop that runs ten times a second.
  * The look finds what happened before `created`. It is one transaction that compares the create_revision
- * of my ticket: without the ticket there is no grant.
- *
- * To look at a line, etcd reads all of it. So while the ticket directly ahead is known, an exclusive one only asks
- * whether that still stands; and in a long line a ticket at the front touches its key before it holds. An exclusive
- * ticket of ours is not changed before it is at the front: when one goes that was changed, the ticket directly behind it
- * is next, and need not look at the line. */
+ * of my ticket: without the ticket there is no grant. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 #include "base/bug.h"
 #include "base/list.h"
 #include "core/grant.h"
-
-int64_t rt_etcd_crowd = 64;
 
 enum purpose { TO_HOLD, TO_HEAR_OF_OTHERS, TO_KNOW };
 
@@ -32,9 +25,6 @@ struct rt_etcd_wait {
     bool looking, again; /* a look is under way; one more is needed */
     bool stale;          /* something went wrong: the next BEAT looks */
     bool securing;
-    bool front;      /* nobody stands ahead */
-    bool by_key;     /* the look under way asks only whether the one ahead still stands */
-    uint64_t ahead;  /* the number of the one ticket that is watched; 0: not known */
     uint64_t looked; /* when, as a count of looks */
 };
 
@@ -108,26 +98,6 @@ static void tell_wanted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     rt_etcd_tell(c, RT_WANTED, t);
 }
 
-static bool waits_simply(const struct rt_etcd_wait *w)
-{
-    return w->purpose == TO_HOLD && w->ticket->mode == RT_EXCLUSIVE;
-}
-
-/* The ticket directly ahead of W's held, and so had nobody ahead: it was changed. EVENT: its end. */
-static bool was_front(const struct rt_etcd_wait *w, const RtEtcd__Event *event)
-{
-    const RtEtcd__KeyValue *kv = event->prev_kv;
-    struct rt_etcd_card card;
-    struct rt_etcd_id id;
-    size_t name_size;
-    if (kv == NULL || !waits_simply(w) || w->ahead == 0 ||
-        (uint64_t)kv->create_revision != w->ahead || kv->version < 2)
-        return false;
-    rt_etcd_card_read(&card, kv->value.data, kv->value.len);
-    return rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id) && !id.durable &&
-           rt_etcd_is_ours(&id, &card) && card.mode == RT_EXCLUSIVE;
-}
-
 /* The one key that is watched is gone; if it ever comes back, it stands behind. */
 static bool is_over(const struct rt_etcd_watch *watch, RtEtcd__Event *const *events, size_t n)
 {
@@ -144,11 +114,8 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int64
             tell_wanted(c, w->ticket);
         return; /* a change of our own */
     }
-    if (is_over(watch, events, n)) {
-        w->front = was_front(w, events[n - 1]);
-        w->ahead = 0;
+    if (is_over(watch, events, n))
         rt_etcd_unwatch(c, watch); /* now: it travels with the look */
-    }
     look(c, w);
 }
 
@@ -179,9 +146,7 @@ static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const vo
 static void watch_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const RtEtcd__KeyValue *kv,
                       uint32_t flags)
 {
-    watch_range(c, w, kv->key.data, kv->key.len, NULL, 0,
-                flags | (waits_simply(w) ? RT_ETCD_WATCH_BEFORE : 0));
-    w->ahead = (uint64_t)kv->create_revision;
+    watch_range(c, w, kv->key.data, kv->key.len, NULL, 0, flags);
     if (rt_etcd_is_endless(kv))
         rt_etcd_chore(c, RT_ETCD_SWEEP, kv->key.data, kv->key.len, (uint64_t)kv->mod_revision);
 }
@@ -189,7 +154,6 @@ static void watch_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const RtEt
 static void watch_line(struct rt_etcd_conn *c, struct rt_etcd_wait *w, uint32_t flags)
 {
     char name[RT_NAME_ROOM], begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
-    w->ahead = 0;
     rt_etcd_ticket_name(w->ticket, name);
     size_t begin_size = rt_etcd_line_begin(begin, name), end_size = rt_etcd_line_end(end, name);
     watch_range(c, w, begin, begin_size, end, end_size, flags);
@@ -279,59 +243,19 @@ static void my_turn(struct rt_etcd_conn *c, struct rt_etcd_wait *w, bool others,
     }
 }
 
-/* Nobody stands ahead. */
-static void read_front(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
-                       const RtEtcd__TxnResponse *reply)
-{
-    struct rt_etcd_ticket *t = w->ticket;
-    const RtEtcd__RangeResponse *line = rt_etcd_got(reply, t->crowd ? 1 : 0);
-    if (line == NULL && (t->armed || !t->crowd)) {
-        w->stale = true;
-        return;
-    }
-    bool touched = t->crowd;
-    t->crowd = t->crowd || line->count >= rt_etcd_crowd;
-    if (t->crowd && !touched)
-        look(c, w);
-    else
-        my_turn(c, w, line != NULL && line->count > 1, false);
-}
-
 /* The key ahead, if any, is what matters. */
 static void read_ahead(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
                        const RtEtcd__TxnResponse *reply)
 {
-    struct rt_etcd_ticket *t = w->ticket;
     const RtEtcd__RangeResponse *ahead = rt_etcd_got(reply, 0), *behind = rt_etcd_got(reply, 1);
-    if (ahead == NULL || (t->armed && behind == NULL)) {
+    if (ahead == NULL || behind == NULL)
         w->stale = true;
-        return;
-    }
-    t->crowd = ahead->count >= rt_etcd_crowd;
-    w->front = ahead->n_kvs == 0;
-    if (w->front && t->crowd)
-        look(c, w); /* and touches it */
-    else if (w->front)
-        my_turn(c, w, behind != NULL && behind->n_kvs > 0, false);
+    else if (ahead->n_kvs == 0)
+        my_turn(c, w, behind->n_kvs > 0, false);
     else if (RT_BUG(RT_BUG_ALL_WATCH_THE_LINE))
         watch_line(c, w, RT_ETCD_WATCH_NO_PUT);
     else
         watch_key(c, w, ahead->kvs[0], RT_ETCD_WATCH_NO_PUT);
-}
-
-/* Whether the one ahead still stands. */
-static void read_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
-                     const RtEtcd__TxnResponse *reply)
-{
-    const RtEtcd__RangeResponse *seen = rt_etcd_got(reply, 0);
-    if (seen == NULL) {
-        w->stale = true;
-        return;
-    }
-    if (seen->n_kvs > 0 && w->ahead == (uint64_t)seen->kvs[0]->create_revision)
-        return;
-    w->ahead = 0;
-    look(c, w);
 }
 
 static void aim_at(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const struct rt_etcd_aim *aim)
@@ -403,14 +327,10 @@ static void read_look(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
         let_go(c, w);
     else if (w->purpose == TO_HEAR_OF_OTHERS)
         read_behind(c, w, reply);
-    else if (w->ticket->mode != RT_EXCLUSIVE)
-        read_line(c, w, reply);
-    else if (w->by_key)
-        read_key(c, w, reply);
-    else if (w->front)
-        read_front(c, w, reply);
-    else
+    else if (w->ticket->mode == RT_EXCLUSIVE)
         read_ahead(c, w, reply);
+    else
+        read_line(c, w, reply);
 }
 
 static void look_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -432,31 +352,6 @@ static void look_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         look(c, w); /* the last one took call_ms: no hurry */
 }
 
-/* How many stand in the line: etcd need not read them for that. */
-static void ask_count(struct rt_etcd_txn *txn, const char *name)
-{
-    RtEtcd__RangeRequest *range = rt_etcd_get_line(txn, RT_ETCD_THEN, name);
-    range->order = RT_ETCD__ORDER__ORDER_NONE;
-    range->by = RT_ETCD__BY__BY_KEY;
-    range->count_only = true;
-}
-
-/* For an exclusive ticket that waits. */
-static void ask_ahead(const struct rt_etcd_wait *w, struct rt_etcd_txn *txn, const char *name)
-{
-    const struct rt_etcd_ticket *t = w->ticket;
-    if (w->by_key)
-        rt_etcd_get(txn, RT_ETCD_THEN, w->watch.key, w->watch.key_size)->keys_only = true;
-    else if (!w->front)
-        (void)rt_etcd_get_ahead(txn, RT_ETCD_THEN, name, t->number);
-    else if (t->crowd)
-        rt_etcd_touch(txn, RT_ETCD_THEN, t->key, t->key_size);
-    if (w->front && (t->armed || !t->crowd))
-        ask_count(txn, name);
-    else if (t->armed && !w->by_key)
-        (void)rt_etcd_get_behind(txn, RT_ETCD_THEN, name, t->number);
-}
-
 static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
 {
     struct rt_etcd_ticket *t = w->ticket;
@@ -470,16 +365,14 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
     rt_etcd_txn_open(c, &txn, 1, 2, 0);
     if (!RT_BUG(RT_BUG_LOOK_WITHOUT_TICKET))
         rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
-    w->by_key = waits_simply(w) && !w->front && w->ahead != 0 && w->watch.user != NULL;
-    if (waits_simply(w))
-        ask_ahead(w, &txn, name);
-    else if (w->purpose ==
-             TO_KNOW) /* a member that is cut off or behind answers by itself what reads nothing */
-        rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size)->keys_only = true;
-    else if (t->mode == RT_EXCLUSIVE)
+    if (w->purpose == TO_HOLD && t->mode == RT_EXCLUSIVE)
+        (void)rt_etcd_get_ahead(&txn, RT_ETCD_THEN, name, t->number);
+    if (w->purpose != TO_KNOW && t->mode == RT_EXCLUSIVE)
         (void)rt_etcd_get_behind(&txn, RT_ETCD_THEN, name, t->number);
-    else
+    else if (w->purpose != TO_KNOW)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
+    else /* a member that is cut off or behind answers by itself what reads nothing */
+        rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size)->keys_only = true;
     w->again = false;
     w->looked = ++rt_etcd_s(c)->looks;
     w->looking = rt_etcd_txn_send(c, &txn, look_answered, NULL, w, NULL) == 0;

@@ -92,7 +92,6 @@ static void create(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
         filters[rq.n_filters++] = RT_ETCD__WATCH_CREATE__FILTER__NO_DELETE;
     rq.filters = filters;
     rq.fragment = true;
-    rq.prev_kv = w->flags & RT_ETCD_WATCH_BEFORE;
     rq.watch_id = c->last_watch_id + 1;
     message.request_case = RT_ETCD__WATCH_REQUEST__REQUEST_CREATE;
     message.create = &rq;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worlds over the engine etcd and a model etcd (server.h): what befalls it, and what is checked. */
-#include "engine/etcd/ops.h"
 #include "sim/calm.h"
 #include "sim/etcd/truth.h"
 #include "sim/invariants.h"
@@ -337,7 +336,6 @@ static void on_open(struct sim *sim)
     struct sim_random aside = sim->random;
     version += 1u << 20;
     sim_plan_draw_etcd(&sim->plan, &aside);
-    rt_etcd_crowd = sim->seed % 2 == 0 ? 64 : 2;
     es_server_open(&etcd, sim_next(&aside));
     etcd.version = version;
     etcd.net.faults = sim->plan.wire;

@@ -53,12 +53,10 @@ RtEtcd__KeyValue *es_kv_message(struct rt_arena *arena, const struct es_kv *kv, 
     return m;
 }
 
-RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change, bool before)
+RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change)
 {
     RtEtcd__Event *e = es_new(arena, sizeof(*e));
     rt_etcd__event__init(e);
-    if (before && change->before != NULL)
-        e->prev_kv = es_kv_message(arena, change->before, false);
     if (change->after != NULL) {
         e->kv = es_kv_message(arena, change->after, false);
         return e;

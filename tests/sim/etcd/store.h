@@ -87,8 +87,8 @@ RtEtcd__KeyValue *es_kv_message(struct rt_arena *arena, const struct es_kv *kv, 
 /* The keys of a range as they were at VIEW (0: now), in order; *N of them, of the arena. */
 const struct es_kv **es_scan(const struct es_store *s, struct rt_arena *arena, struct es_text begin,
                              struct es_text end, int64_t view, size_t *n);
-/* As a watch tells it. BEFORE: with what was there (prev_kv). */
-RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change, bool before);
+/* As a watch tells it. */
+RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change);
 RtEtcd__Header *es_header(struct rt_arena *arena, int64_t revision);
 
 #endif

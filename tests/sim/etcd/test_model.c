@@ -120,10 +120,10 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
     (void)c, (void)w, (void)revision;
     for (size_t i = 0; i < n; i++, events++) {
         struct rt_arena own;
-        uint8_t a[8192], b[8192];
+        uint8_t a[4096], b[4096];
         own = RT_ETCD_ARENA;
         assert_true((size_t)events < model.log_count);
-        RtEtcd__Event *mine = es_event(&own, &model.log[events], true);
+        RtEtcd__Event *mine = es_event(&own, &model.log[events]);
         size_t size = protobuf_c_message_get_packed_size(&mine->base);
         assert_int_equal(protobuf_c_message_get_packed_size(&list[i]->base), size);
         assert_true(size <= sizeof(a));
@@ -379,8 +379,7 @@ static int start(void **state)
     (void)bare_setup(state);
     snprintf(url, sizeof(url), "etcd://127.0.0.1:%u", (unsigned)server.node[0].server.port);
     assert_int_equal(bare_open(&real, url, NULL, 30000, 0), 0);
-    assert_int_equal(
-        rt_etcd_watch(real.conn, &watched, "k/", 2, "k0", 2, RT_ETCD_WATCH_BEFORE, &watch_user), 0);
+    assert_int_equal(rt_etcd_watch(real.conn, &watched, "k/", 2, "k0", 2, 0, &watch_user), 0);
     bare_until(&created, 1);
     return 0;
 }

@@ -12,7 +12,7 @@ struct es_watched {
     int64_t from;    /* the next revision to tell */
     int64_t last_at; /* nothing is told before */
     struct es_text key, end;
-    bool no_put, no_delete, before;
+    bool no_put, no_delete;
     uint8_t bytes[];
 };
 
@@ -107,7 +107,7 @@ static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t mem
         bool filtered = c->after != NULL ? w->no_put : w->no_delete;
         if (filtered || !es_text_within(kv->key, w->key, w->end))
             continue;
-        m.events[m.n_events++] = es_event(&arena, c, w->before);
+        m.events[m.n_events++] = es_event(&arena, c);
         c->told += !observes(w) && s->waits != NULL && s->waits(s, &es_conn_of(rpc)->base, kv->key);
         judge(s, c);
     }
@@ -171,7 +171,6 @@ static void create(struct es_server *s, struct es_task *t, struct rt_arena *aren
         w->no_put = w->no_put || rq->filters[i] == RT_ETCD__WATCH_CREATE__FILTER__NO_PUT;
         w->no_delete = w->no_delete || rq->filters[i] == RT_ETCD__WATCH_CREATE__FILTER__NO_DELETE;
     }
-    w->before = rq->prev_kv;
     w->next = t->rpc->user;
     t->rpc->user = w;
     m.header = es_member_header(s, arena, t->member, applied);

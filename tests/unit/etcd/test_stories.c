@@ -261,8 +261,6 @@ static void do_step(char *line)
     } else if (take_number("lease=", 16, &n)) {
         assert_true(take("ends"));
         lease_ends((int64_t)n);
-    } else if (take_number("crowd=", 10, &n)) {
-        rt_etcd_crowd = (int64_t)n;
     } else if (take("rights")) {
         transcript_refuses = !take("are-back");
         assert_true(!transcript_refuses || take("are-taken"));
@@ -308,7 +306,6 @@ static void play(void **state)
     static char expected[32768];
     bool shown = getenv("ROTA_STORIES") != NULL, same = true;
     (void)transcript_begin(NULL);
-    rt_etcd_crowd = 64;
     if (shown)
         print_message("## %s\n", story->name);
     for (char *at = story->text; *at != '\0';) {

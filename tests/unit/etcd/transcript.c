@@ -36,7 +36,7 @@ struct watching {
     int64_t id;
     char key[256], end[256];
     size_t key_size, end_size;
-    bool no_put, no_delete, before;
+    bool no_put, no_delete;
 };
 static struct watching watches[WATCHES];
 static size_t watch_count, told; /* changes of the log that watchers have heard of */
@@ -240,7 +240,7 @@ static void notify(void)
             struct es_text begin = {(const uint8_t *)w->key, w->key_size},
                            end = {(const uint8_t *)w->end, w->end_size};
             RtEtcd__WatchResponse r = RT_ETCD__WATCH_RESPONSE__INIT;
-            RtEtcd__Event *event = es_event(&arena, change, w->before);
+            RtEtcd__Event *event = es_event(&arena, change);
             if (w->wire->stream == NULL || !es_text_within(key, begin, end) ||
                 (change->after != NULL ? w->no_put : w->no_delete))
                 continue;
@@ -270,7 +270,6 @@ static void do_watch(struct town *town, struct town_wire *wire, size_t i,
         w->no_put = w->no_put || rq->filters[k] == RT_ETCD__WATCH_CREATE__FILTER__NO_PUT;
         w->no_delete = w->no_delete || rq->filters[k] == RT_ETCD__WATCH_CREATE__FILTER__NO_DELETE;
     }
-    w->before = rq->prev_kv;
     say("> %c watch ", name_of(town));
     say_span(rq->key, rq->range_end);
     say("%s%s%s%s", w->no_put ? " no puts" : "", w->no_delete ? " no deletes" : "",
