@@ -22,7 +22,8 @@ struct rt_desk {
     struct rt_timer beat_timer;     /* RT_TIMER_DESK: next BEAT, or the session's end */
     struct rt_timer patience_timer; /* RT_TIMER_DESK: somebody has waited for `call` */
     struct rt_ticket *tickets;      /* all that are not idle */
-    struct rt_set *sets;            /* all that are not over, or have a JOIN_ALL under way */
+    struct rt_set *sets,
+        *sets_last; /* all that are not over, or have a JOIN_ALL under way; the oldest first */
     struct rt_outbox out;
     uint64_t last_nonce;
     int64_t call; /* ns: how long a release or a try is waited for before it is UNKNOWN */
@@ -79,6 +80,7 @@ struct rt_set {
     struct rt_ticket **tickets; /* room for n: what the JOIN_ALL under way has sent */
     size_t n, sent;
     size_t pending; /* members not granted yet */
+    int64_t since;  /* when it was asked for */
     bool try;
     bool want_join; /* JOIN_ALL has to be sent, for the members that are QUEUED */
     bool in_flight; /* it was */

@@ -72,18 +72,24 @@ struct rt_ticket *rt_outbox_pop(struct rt_ticket **list)
     return t;
 }
 
+static void append(struct rt_posted *list, struct rt_ticket *t)
+{
+    assert(!rt_ticket_has(t, RT_TICKET_LISTED));
+    t->flags |= RT_TICKET_LISTED;
+    t->out_next = NULL;
+    if (list->first == NULL)
+        list->first = t;
+    else
+        list->last->out_next = t;
+    list->last = t;
+}
+
 void rt_outbox_post(struct rt_desk *desk, struct rt_ticket *t)
 {
     if (rt_ticket_has(t, RT_TICKET_LISTED) || t->want == 0)
         return;
     assert(t->state != RT_TICKET_IDLE); /* it wants something */
-    t->flags |= RT_TICKET_LISTED;
-    t->out_next = NULL;
-    if (desk->out.first == NULL)
-        desk->out.first = t;
-    else
-        desk->out.last->out_next = t;
-    desk->out.last = t;
+    append(&desk->out.posted, t);
 }
 
 void rt_outbox_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news)
@@ -297,14 +303,27 @@ void rt_outbox_back(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t 
         desk->out.heard_at = now;
 }
 
-static bool is_full(struct rt_desk *desk, int64_t now)
+static bool wants_join(const struct rt_ticket *t)
+{
+    return (t->want & RT_WANT_JOIN) != 0;
+}
+
+/* The next that may be sent now; NULL: none. While there is no room for a JOIN, those that come first are held back. */
+static struct rt_ticket *next_posted(struct rt_desk *desk, int64_t now)
 {
     struct rt_outbox *out = &desk->out;
-    if (out->under_way < out->most)
-        return false;
-    if (out->first != NULL || rt_set_todo(desk) != NULL)
+    bool full = out->under_way >= out->most;
+    struct rt_ticket *t;
+    if (!full && (t = rt_outbox_pop(&out->held_back.first)) != NULL)
+        return t;
+    while (out->under_way < 2 * out->most && (t = rt_outbox_pop(&out->posted.first)) != NULL) {
+        if (!full || !wants_join(t))
+            return t;
+        append(&out->held_back, t);
+    }
+    if (full && (out->held_back.first != NULL || out->posted.first != NULL))
         out->full_at = now;
-    return true;
+    return NULL;
 }
 
 /* T has a JOIN to send, and waited for others in vain: none of them was answered for as long as one may take. */
@@ -320,7 +339,7 @@ static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_tod
     *todo = (struct rt_todo){.ticket = t, .id = t->id, .session = desk->session.id};
     todo->again = rt_ticket_has(t, RT_TICKET_AGAIN);
     todo->untold = !rt_ticket_has(t, RT_TICKET_OWNED) && !RT_BUG(RT_BUG_UNTOLD_KEEPS);
-    if ((want & RT_WANT_JOIN) != 0)
+    if (wants_join(t))
         todo->kind = RT_TODO_JOIN;
     else if ((want & RT_WANT_LEAVE) != 0)
         todo->kind = RT_TODO_LEAVE;
@@ -366,19 +385,31 @@ static bool todo_set(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
     return true;
 }
 
+/* Whether a set has waited longer than the JOINs that are held back: then it is next, as soon as there is room. */
+static bool is_sets_turn(struct rt_desk *desk)
+{
+    const struct rt_outbox *out = &desk->out;
+    const struct rt_set *set = out->held_back.first != NULL ? rt_set_todo(desk) : NULL;
+    if (set == NULL || set->since > out->held_back.first->since)
+        return false;
+    return out->under_way < out->most;
+}
+
 bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
 {
     if (todo_beat(desk, todo))
         return true;
     struct rt_ticket *t;
     assert(!desk->out.open_due && !desk->out.beat_due); /* a BEAT goes before all */
-    while (!is_full(desk, now) && (t = rt_outbox_pop(&desk->out.first)) != NULL) {
-        if ((t->want & RT_WANT_JOIN) != 0 && is_hopeless(desk, t, now)) {
+    if (is_sets_turn(desk))
+        return todo_set(desk, todo, now);
+    while ((t = next_posted(desk, now)) != NULL) {
+        if (wants_join(t) && is_hopeless(desk, t, now)) {
             t->flags |= RT_TICKET_SENT; /* as good as sent */
             rt_line_refused(desk, t, ROTA_UNREACHABLE, now);
             continue;
         }
-        if ((t->want & RT_WANT_JOIN) != 0 && desk->session.state != RT_SESSION_ALIVE) {
+        if (wants_join(t) && desk->session.state != RT_SESSION_ALIVE) {
             push(&desk->out.unsent, t);
             rt_desk_want_session(desk, now);
             if (todo_beat(desk, todo))
@@ -389,17 +420,24 @@ bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
             return true;
         rt_outbox_settle(desk, t);
     }
-    return !is_full(desk, now) && todo_set(desk, todo, now);
+    if (desk->out.under_way < desk->out.most)
+        return todo_set(desk, todo, now);
+    if (rt_set_todo(desk) != NULL)
+        desk->out.full_at = now;
+    return false;
 }
 
 void rt_outbox_end(struct rt_desk *desk)
 {
-    struct rt_ticket **const lists[] = {&desk->out.first, &desk->out.retry}, *t;
+    struct rt_ticket **const lists[] = {&desk->out.held_back.first, &desk->out.posted.first,
+                                        &desk->out.retry},
+                             *t;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         while ((t = rt_outbox_pop(lists[i])) != NULL)
             rt_outbox_settle(desk, t);
     rt_timers_stop(desk->timers, &desk->out.retry_timer);
-    assert(desk->out.first == NULL && desk->out.retry == NULL);
+    assert(desk->out.posted.first == NULL && desk->out.held_back.first == NULL &&
+           desk->out.retry == NULL);
 }
 
 void rt_outbox_fini(struct rt_desk *desk)
@@ -407,7 +445,8 @@ void rt_outbox_fini(struct rt_desk *desk)
     struct rt_outbox *out = &desk->out;
     struct rt_ticket *t, *after;
     rt_timers_stop(desk->timers, &out->retry_timer);
-    out->first = out->last = out->unsent = out->retry = NULL;
+    out->posted = out->held_back = (struct rt_posted){0};
+    out->unsent = out->retry = NULL;
     for (t = desk->tickets; t != NULL; t = after) {
         after = t->next;
         t->flags &= (uint16_t)~RT_TICKET_LISTED;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What leaves the desk: requests in their order, news, and what may be freed.
  *
- *   a ticket wants something ──▶ first..last ──▶ rt_outbox_todo ──▶ answered
+ *   a ticket wants something ──▶ posted ──▶ rt_outbox_todo ──▶ answered
  *                                  ▲      │ a JOIN without a session     │ came to nothing
  *                                  ├──────┴──▶ unsent: until it is open  │
  *                                  └───────────── retry: after a pause ◀─┘
  *
  * A ticket is in at most one of these lists (RT_TICKET_LISTED); what it wants is in ticket->want.
  *
- * At most RT_UNDER_WAY_MOST requests are under way, BEATs apart: the others wait in `first`, where they cost nobody
- * anything and their time (`call`) does not run as long as those that went before are answered. */
+ * At most RT_UNDER_WAY_MOST requests are under way when a JOIN is sent, and twice as many when a LEAVE or an ARM is: a
+ * JOIN may wait for what a LEAVE gives back. BEATs are apart. The others wait here, where they cost nobody anything and their
+ * time (`call`) does not run as long as those that went before are answered. A JOIN_ALL has its place among JOINs. */
 #ifndef RT_OUTBOX_H
 #define RT_OUTBOX_H
 
@@ -19,15 +20,20 @@
 
 #define RT_UNDER_WAY_MOST 1000 /* enough for any engine to be busy */
 
-struct rt_outbox { /* of a desk */
+struct rt_posted { /* in the order in which they are to be sent */
     struct rt_ticket *first, *last;
+};
+
+struct rt_outbox { /* of a desk */
+    struct rt_posted posted;
+    struct rt_posted held_back;  /* JOINs, before all of `posted`: there were too many under way */
     struct rt_ticket *unsent;    /* JOINs that wait for a session; newest first */
     struct rt_ticket *retry;     /* requests that came to nothing */
     struct rt_timer retry_timer; /* RT_TIMER_DESK */
     int64_t retry_pause;         /* ns; grows with each failure in a row */
     bool beat_due, open_due;     /* a BEAT goes before all */
     uint32_t under_way;          /* requests for tickets that were handed out and not answered */
-    uint32_t most;               /* of them: RT_UNDER_WAY_MOST, and few in the simulator */
+    uint32_t most;               /* RT_UNDER_WAY_MOST, and few in the simulator */
     int64_t full_at;             /* when something waited last because there were too many */
     int64_t heard_at; /* when one of them was answered last, by an engine that is there */
     struct rt_ask *news, *news_last;

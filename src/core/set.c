@@ -6,13 +6,16 @@
 #include <assert.h>
 #include <rota.h>
 
+/* The oldest comes first. */
 static void link_set(struct rt_desk *desk, struct rt_set *set)
 {
-    set->prev = NULL;
-    set->next = desk->sets;
-    if (set->next != NULL)
-        set->next->prev = set;
-    desk->sets = set;
+    set->next = NULL;
+    set->prev = desk->sets_last;
+    if (set->prev != NULL)
+        set->prev->next = set;
+    else
+        desk->sets = set;
+    desk->sets_last = set;
 }
 
 /* From the desk's sets to the dead ones. */
@@ -25,6 +28,8 @@ static void bury(struct rt_desk *desk, struct rt_set *set)
         desk->sets = set->next;
     if (set->next != NULL)
         set->next->prev = set->prev;
+    else
+        desk->sets_last = set->prev;
     set->prev = NULL;
     set->next = desk->out.dead_sets;
     desk->out.dead_sets = set;
@@ -118,6 +123,7 @@ void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
         rt_outbox_join(desk, ask->ticket, set->try, false, now);
         set->pending++;
     }
+    set->since = now;
     link_set(desk, set);
     if (set->try)
         rt_patience_start(desk, now);

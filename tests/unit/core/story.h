@@ -9,7 +9,7 @@
 #include "core/desk.h"
 #include "core/grant.h"
 
-#define STORY_LINES 4
+#define STORY_LINES 8
 #define STORY_OPS 64
 
 struct story_ask {

@@ -434,7 +434,14 @@ static void a_set_that_tries_takes_call_ms_and_no_longer(void **state)
 /* ---- What waits behind other requests of ours ------------------------------ */
 
 /* As if requests for other names were under way, so many that no more may be. */
+/* So many requests are under way that there is no room for another one, ... */
 static void fill_up(void)
+{
+    s->desk.out.under_way = 2 * RT_UNDER_WAY_MOST;
+}
+
+/* ... or for another JOIN. */
+static void fill_up_joins(void)
 {
     s->desk.out.under_way = RT_UNDER_WAY_MOST;
 }
@@ -461,6 +468,7 @@ static void what_waits_behind_ours_has_its_time_when_it_is_sent(void **state)
     joined(s, 0, 8, true, false);
     until(s, 8000);
     beat(s, 0, 1, 10000);
+    fill_up_joins();
     left(s, 0);
     until(s, 13000);
     beat(s, 0, 1, 10000);
@@ -509,6 +517,61 @@ static void what_was_sent_late_has_its_time_once(void **state)
     story_end_of_many();
 }
 
+/* JOINs may wait for what a LEAVE gives back: while there is no room for more of them, LEAVEs go past those that wait. */
+static void a_release_goes_past_what_waits(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    ask(s, 'C', "N", 0);
+    fill_up_joins();
+    ask(s, 'B', "M", 0);
+    let_go(s, 'A');
+    left(s, 0);
+    expect(s, "[    0] > JOIN N exclusive\n"
+              "[    0] > LEAVE L #7\n"
+              "[    0] A released: ok\n");
+    joined(s, 0, 8, true, false);
+    joined(s, 0, 9, true, false);
+    let_go(s, 'B');
+    let_go(s, 'C');
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[    0] C holds N #8\n"
+              "[    0] > JOIN M exclusive\n"
+              "[    0] B holds M #9\n"
+              "[    0] > LEAVE M #9\n"
+              "[    0] > LEAVE N #8\n"
+              "[    0] B released: ok\n"
+              "[    0] C released: ok\n");
+    story_end_of_many();
+}
+
+/* Where there is no room for a JOIN, a set has its place among those that wait: behind older ones, before younger ones. */
+static void a_set_has_its_place_among_what_waits(void **state)
+{
+    static const char *const names[] = {"P", "Q"};
+    (void)state;
+    story_held(s, 0);
+    ask(s, 'E', "N", 0);
+    fill_up_joins();
+    s->desk.out.under_way += 1;
+    ask(s, 'F', "M", 0);
+    until(s, 1);
+    ask_all(s, "BC", names, false);
+    until(s, 2);
+    ask(s, 'D', "O", 0);
+    s->desk.out.under_way -= 2;
+    until(s, 3);
+    expect(s, "[    0] > JOIN N exclusive\n"
+              "[    3] > JOIN M exclusive\n");
+    s->desk.out.under_way -= 1;
+    until(s, 4);
+    expect(s, "[    4] > JOIN_ALL 2\n");
+    s->desk.out.under_way -= 2;
+    until(s, 5);
+    expect(s, "[    5] > JOIN O exclusive\n");
+}
+
 /* An engine that is away ends what waits, too, when what is under way has ended. */
 static void what_waits_behind_ours_in_vain_ends_with_them(void **state)
 {
@@ -520,6 +583,7 @@ static void what_waits_behind_ours_in_vain_ends_with_them(void **state)
     ask(s, 'B', "M", .flags = RT_ASK_TRY);
     ask(s, 'D', "O", 0);
     until(s, 5001);
+    fill_up_joins();
     joined(s, ROTA_UNREACHABLE, 0, false, false);
     left(s, ROTA_UNREACHABLE);
     until(s, 5001);
@@ -558,6 +622,8 @@ int main(void)
         cmocka_unit_test(a_try_without_a_session_was_never_sent),
         cmocka_unit_test(what_waits_behind_ours_has_its_time_when_it_is_sent),
         cmocka_unit_test(what_was_sent_late_has_its_time_once),
+        cmocka_unit_test(a_release_goes_past_what_waits),
+        cmocka_unit_test(a_set_has_its_place_among_what_waits),
         cmocka_unit_test(what_waits_behind_ours_in_vain_ends_with_them),
         cmocka_unit_test(a_set_that_tries_takes_call_ms_and_no_longer),
     };
