@@ -22,8 +22,8 @@ struct rt_desk {
     struct rt_timer beat_timer;     /* RT_TIMER_DESK: next BEAT, or the session's end */
     struct rt_timer patience_timer; /* RT_TIMER_DESK: somebody has waited for `call` */
     struct rt_ticket *tickets;      /* all that are not idle */
-    struct rt_set *sets,
-        *sets_last; /* all that are not over, or have a JOIN_ALL under way; the oldest first */
+    struct rt_set *sets;            /* all that are not over, or have a JOIN_ALL under way; ... */
+    struct rt_set *sets_last;       /* ... the oldest first */
     struct rt_outbox out;
     uint64_t last_nonce;
     int64_t call; /* ns: how long a release or a try is waited for before it is UNKNOWN */

@@ -326,7 +326,7 @@ static struct rt_ticket *next_posted(struct rt_desk *desk, int64_t now)
     return NULL;
 }
 
-/* T has a JOIN to send, and waited for others in vain: none of them was answered for as long as one may take. */
+/* T has a JOIN to send, and none of those that it waited for was answered for as long as one may take. */
 static bool is_hopeless(const struct rt_desk *desk, const struct rt_ticket *t, int64_t now)
 {
     return is_late(desk, t) && rt_outbox_since(desk, t, t->since) + desk->call <= now;

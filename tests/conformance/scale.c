@@ -9,7 +9,8 @@
 #define MANY_PLAIN 100 /* without a line, a lock may need a connection of its own */
 #define CROWD_PLAIN 30 /* ... and so may an ask */
 #define RENEWALS 3
-#define TTL_MS 15000 /* renewed every third of it: a busy machine may be late by the other two */
+#define TTL_MS \
+    15000 /* renewed every quarter of it: a busy machine may be late by the other three */
 
 static void count_answered(void *arg, const struct rota_metric *m)
 {

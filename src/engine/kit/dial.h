@@ -3,7 +3,7 @@
  * again.
  *
  *   hosts ──▶ a ring of endpoints: after one comes the next
- *   in vain ──▶ a pause: half to all of 10, 20, 40, ... 200 ms, but at most a fiftieth of the ttl
+ *   failed ──▶ a pause: half to all of 10, 20, 40, ... 200 ms, but at most a fiftieth of the ttl
  *
  * What fails sets errmsg, except for lack of memory. */
 #ifndef RT_DIAL_H
@@ -72,7 +72,7 @@ struct rt_dial_pause { /* all zero: dial at once */
     int64_t until;     /* not dialed before */
 };
 
-/* It was dialed in vain, or lost. A server that is back is found while those who hold there still have time to renew. */
+/* It could not be dialed, or was lost. A server that is back is found while those who hold there still have time to renew. */
 void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter);
 
 /* At which level to tell of trouble with a connection: one warning for an outage, and what else is heard until it is

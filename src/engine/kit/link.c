@@ -129,7 +129,7 @@ void rt_link_fail(struct rt_link *k, int err, const char *format, ...)
 {
     char why[sizeof(k->trouble)];
     PRINT(why, format);
-    k->outage = false; /* it is told what is wrong, whatever was told of the connection */
+    k->outage = false; /* a refusal is another matter than the outage, and logged as such */
     let_go(k, why);
     k->refusals = 0;
     k->pause.ms = RT_DIAL_REFUSED_MS;

@@ -226,7 +226,7 @@ void rt_resp_fatal(struct rt_resp_link *l, int err, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    l->wanted = c->outage = false; /* it is told, whatever was told of connections */
+    l->wanted = c->outage = false; /* a refusal is another matter than the outage */
     l->pause.ms = RT_DIAL_REFUSED_MS;
     if (l->kind == RT_RESP_WAIT) { /* the others may still be good */
         let_go(l, text, false);

@@ -93,7 +93,7 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
     ask_free(a);
 }
 
-/* Trying to board LANE could change something: it takes one more, or is down, and whoever wants it dials it. */
+/* Trying to board LANE could change something: it takes one more, or is down, and is dialed then. */
 static bool has_room(const struct rt_sql_lane *lane)
 {
     if (lane->state == RT_DIAL_READY)

@@ -144,7 +144,7 @@ static void refuse(struct rt_sql_lane *lane, int err, const char *why)
 {
     char text[sizeof(lane->c->trouble)];
     snprintf(text, sizeof(text), "%s", why);
-    lane->c->outage = false; /* what is wrong is told, whatever was told of the connection */
+    lane->c->outage = false; /* a refusal is another matter, and logged as such */
     let_go(lane, text);
     if (++lane->refusals < lane->c->ring.count) {
         rt_sql_lane_want(lane);

@@ -269,7 +269,7 @@ void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
 
 void rt_sql_wait_look_all(struct rt_sql_conn *c); /* now */
-/* LANE could not be connected: whoever waits there for a bell is looked at instead. */
+/* LANE could not be connected: the ticket that waits there for a bell is looked at instead. */
 void rt_sql_wait_refused(struct rt_sql_conn *c, struct rt_sql_lane *lane);
 /* Tells the user an event of a ticket. */
 void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
@@ -454,7 +454,8 @@ const char *rt_sql_ddl(const struct rt_conn *conn);
         .trouble = rt_sql_trouble, .forked = rt_sql_forked, .ddl = rt_sql_ddl,                   \
     }
 
-/* The lane is ready, was lost, or is refused for good: if it is the first, this holds for the whole connection. */
+/* The lane is ready; or it was lost, or (not WAS_READY) could not be connected. What happens to the first lane happens to
+ * the whole connection. */
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane, bool was_ready);
 /* What the server has of our session may differ from what it has said. */

@@ -254,7 +254,7 @@ void rt_zk_greeted(struct rt_zk_conn *c);
 /* A whole message during the greeting. */
 void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in);
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in); /* ... and after it */
-void rt_zk_watches_fini(struct rt_zk_conn *c); /* all are given back, by whoever set them */
+void rt_zk_watches_fini(struct rt_zk_conn *c); /* those who set them have given all back */
 int rt_zk_watches_say(struct rt_zk_conn *c);   /* all, on a new connection. 0, or ROTA_NOMEM */
 void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in);
 extern const struct rt_ledger_user rt_zk_asks;

@@ -173,7 +173,7 @@ bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now);
 void rt_branch_checked(struct rt_branch *b, bool done, uint32_t seq, int64_t now);
 
 /* Its participant is RESOURCE, which is known now or has another address: it is asked there at once, or when the request
- * under way has come to nothing. */
+ * under way has failed. */
 void rt_branch_moved(struct rt_branch *b, uint32_t resource, int64_t now);
 
 /* Ended, one way or the other. */

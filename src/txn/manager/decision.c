@@ -415,7 +415,7 @@ static void read_done(struct rota_txn *t, uint32_t seq)
 }
 
 /* The journal will never have these branches (etcd: 512 KB of them), or this COMMIT. Nothing was written; the
- * transaction ends as if its time were over, and whoever waits is told why. ABORT needs no more than the id. */
+ * transaction ends as if its time were over, and its caller is told why. ABORT needs no more than the id. */
 static void never_written(struct rota_txn *t)
 {
     rt_drive_blame(t, NULL, t->m->journal->base.errmsg);

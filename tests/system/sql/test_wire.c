@@ -284,7 +284,7 @@ static void let_others_sweep(void)
                           " concat(cast((unix_timestamp() + 3600) * 1000000 as signed), ' 0 ')");
 }
 
-/* What follows heartbeats now and then: a look for the dead, and for whoever sweeps. */
+/* What follows heartbeats now and then: a look for the dead, and for the sweeper. */
 struct sweeps {
     uint32_t dead, sweeper;
 };

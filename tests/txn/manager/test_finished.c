@@ -89,7 +89,7 @@ static void nothing_more_is_called(void)
 
 static const int answers[] = {ROTA_UNREACHABLE, ROTA_BUSY, 0};
 
-static void by_whoever_began_it(void **state)
+static void by_the_process_that_began_it(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 2 * sizeof(answers) / sizeof(answers[0]); i++) {
@@ -163,7 +163,7 @@ static void it_is_not_stuck(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_whoever_began_it),
+        cmocka_unit_test(by_the_process_that_began_it),
         cmocka_unit_test(by_recovery),
         cmocka_unit_test(it_is_not_stuck),
     };

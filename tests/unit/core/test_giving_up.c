@@ -446,6 +446,11 @@ static void fill_up_joins(void)
     s->desk.out.under_way = RT_UNDER_WAY_MOST;
 }
 
+static void make_room(void) /* for one */
+{
+    s->desk.out.under_way = RT_UNDER_WAY_MOST - 1;
+}
+
 static void story_end_of_many(void)
 {
     s->desk.out.under_way = 0;
@@ -554,20 +559,19 @@ static void a_set_has_its_place_among_what_waits(void **state)
     story_held(s, 0);
     ask(s, 'E', "N", 0);
     fill_up_joins();
-    s->desk.out.under_way += 1;
     ask(s, 'F', "M", 0);
     until(s, 1);
     ask_all(s, "BC", names, false);
     until(s, 2);
     ask(s, 'D', "O", 0);
-    s->desk.out.under_way -= 2;
+    make_room();
     until(s, 3);
     expect(s, "[    0] > JOIN N exclusive\n"
               "[    3] > JOIN M exclusive\n");
-    s->desk.out.under_way -= 1;
+    make_room();
     until(s, 4);
     expect(s, "[    4] > JOIN_ALL 2\n");
-    s->desk.out.under_way -= 2;
+    make_room();
     until(s, 5);
     expect(s, "[    5] > JOIN O exclusive\n");
 }
